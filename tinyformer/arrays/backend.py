@@ -1,0 +1,118 @@
+"""The choice of the engine: one namespace `xp`, filled by the pure or by the NumPy backend.
+
+`xp` is one permanent object. Choosing a backend replaces its attributes, so `from tinyformer.arrays
+import xp` never goes stale and a call of `xp.exp` costs one ordinary attribute look-up. Nothing is
+chosen, and NumPy is not imported, before the first attribute of `xp` is asked for.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+from typing import Any, Optional
+
+MODULES = {"python": "tinyformer.arrays.pure", "numpy": "tinyformer.arrays.numpy_backend"}
+
+
+class Namespace:
+    """The functions of the chosen backend, under their Array API names."""
+
+    def __getattr__(self, name: str) -> Any:
+        """Reached only before the first choice, or for a name that no backend has."""
+        if name.startswith("__"):
+            raise AttributeError(name)
+        if "name" not in vars(self):
+            _install(_default_name())
+            return getattr(self, name)
+        raise AttributeError(f"the {self.name} backend has no function {name!r}")
+
+    def __repr__(self) -> str:
+        return f"<xp: {vars(self).get('name', 'not chosen yet')}>"
+
+
+xp = Namespace()
+_dtype_name: Optional[str] = None      # None: each backend's own default
+
+
+def _default_name() -> str:
+    """The backend that TINYFORMER_BACKEND asks for, else NumPy where it can be imported."""
+    name = os.environ.get("TINYFORMER_BACKEND", "")
+    if name:
+        return name
+    return "numpy" if importlib.util.find_spec("numpy") else "python"
+
+
+def _install(name: str) -> None:
+    """Fill `xp` with the functions of the backend `name`."""
+    if name not in MODULES:
+        raise ValueError(f"there is no backend {name!r}: choose 'python' or 'numpy'")
+    if name == "numpy" and not importlib.util.find_spec("numpy"):
+        raise ImportError("the numpy backend needs NumPy, which this Python does not have: install it "
+                          "with  python3 -m pip install 'numpy>=2.0',  or choose the backend 'python'")
+    module = importlib.import_module(MODULES[name])
+    default = getattr(module, _dtype_name or module.DEFAULT_FLOAT, None)
+    if default is None:
+        raise ValueError(f"the {name} backend computes in float64 only, {_dtype_name} was asked for: "
+                         "choose float64, or the numpy backend")
+    vars(xp).clear()
+    vars(xp).update((key, value) for key, value in vars(module).items() if not key.startswith("_"))
+    xp.name, xp.default_float = name, default
+
+
+class use_backend:
+    """Compute with the backend `name` ("python" or "numpy") from now on, in the whole process.
+
+    As a context manager it goes back to the former choice at the end of the block. Arrays of one
+    backend are not converted: a tensor made under another one is refused where it is used.
+
+    Raises ValueError for an unknown name, ImportError where NumPy is asked for and missing.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.former = vars(xp).get("name")
+        _install(name)
+
+    def __enter__(self) -> "use_backend":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self.former is None:
+            vars(xp).clear()
+        else:
+            _install(self.former)
+
+
+def backend_name() -> str:
+    """The name of the backend in use, choosing one if none was chosen yet."""
+    return str(xp.name)
+
+
+class set_default_dtype:
+    """Make new floats "float32" or "float64" from now on; None goes back to the backend's own default.
+
+    The defaults are float32 in NumPy and float64 in the pure backend, which has no other. As a context
+    manager it goes back at the end of the block. Raises ValueError for what the backend cannot do.
+    """
+
+    def __init__(self, name: Optional[str]) -> None:
+        if name not in (None, "float32", "float64"):
+            raise ValueError(f"there is no float dtype {name!r}: choose 'float32' or 'float64'")
+        self.former = _dtype_name
+        self._set(name)
+
+    def _set(self, name: Optional[str]) -> None:
+        global _dtype_name
+        former, _dtype_name = _dtype_name, name
+        if "name" in vars(xp):
+            try:
+                _install(xp.name)
+            except ValueError:
+                _dtype_name = former
+                raise
+
+    def __enter__(self) -> "set_default_dtype":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._set(self.former)

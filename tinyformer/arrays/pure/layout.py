@@ -1,0 +1,167 @@
+"""The same numbers in another order: broadcasting, permuting, cutting, joining.
+
+All of it is one idea. A view of a row-major array is an offset, a shape and one stride per axis, and
+the element (i, j, ...) of the view is `values[offset + i * stride_0 + j * stride_1 + ...]`. `gather`
+writes such a view out as a new flat list.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from itertools import chain
+from math import prod
+from operator import itemgetter
+from typing import Any, Callable, List, Sequence, Tuple
+
+from tinyformer.arrays.pure.array import RANK, Array, AxisError, Shape, asarray
+
+
+def strides_of(shape: Shape) -> Tuple[int, ...]:
+    """How far apart neighbours along each axis lie in the flat list: (2, 3, 4) -> (12, 4, 1)."""
+    return tuple(prod(shape[axis + 1:]) for axis in range(len(shape)))
+
+
+def normal_axis(axis: int, ndim: int) -> int:
+    """The axis counted from the front; AxisError if there is no such axis."""
+    if not -ndim <= axis < ndim:
+        raise AxisError(f"axis {axis} is out of bounds for an array with {ndim} axes")
+    return axis % ndim
+
+
+def broadcast_shapes(name: str, first: Shape, second: Shape) -> Shape:
+    """The shape that both stretch to: axes align at the right, and a length of 1 stretches."""
+    length = max(len(first), len(second))
+    one = (1,) * (length - len(first)) + first
+    two = (1,) * (length - len(second)) + second
+    if any(p != q and p != 1 and q != 1 for p, q in zip(one, two)):
+        raise ValueError(f"{name}: shapes {first} and {second} do not broadcast: from the right, each "
+                         "pair of lengths must be equal or one of them 1")
+    return tuple(q if p == 1 else p for p, q in zip(one, two))
+
+
+@lru_cache(maxsize=512)
+def _getter(offset: int, shape: Shape, strides: Tuple[int, ...]) -> Callable[[List[Any]], Sequence[Any]]:
+    """A function that picks the elements of a view; remembered, since a model repeats its shapes."""
+    indices = [offset]
+    for length, stride in zip(shape, strides):
+        steps = range(0, length * stride, stride) if stride else [0] * length
+        indices = [index + step for index in indices for step in steps]
+    if len(indices) < 2:
+        return lambda values: [values[index] for index in indices]
+    return itemgetter(*indices)
+
+
+def gather(values: List[Any], offset: int, shape: Shape, strides: Tuple[int, ...]) -> List[Any]:
+    """The elements of a view, in row-major order of the view."""
+    return list(_getter(offset, shape, strides)(values)) if prod(shape) else []
+
+
+def expand(values: List[Any], shape: Shape, target: Shape) -> List[Any]:
+    """The elements of an array of `shape` stretched to `target`, to which it must broadcast."""
+    if shape == target:
+        return values
+    if len(values) == 1:
+        return values * prod(target)
+    tail = tuple(length for length in shape)
+    while tail and tail[0] == 1:
+        tail = tail[1:]
+    if target[len(target) - len(tail):] == tail:               # whole rows repeated: a bias
+        return values * prod(target[:len(target) - len(tail)])
+    if shape[-1] == 1 and shape[:-1] == target[:-1]:           # one number per row: a mean
+        return [value for value in values for _ in range(target[-1])]
+    padded = (1,) * (len(target) - len(shape)) + shape
+    strides = tuple(0 if length == 1 else stride for length, stride in zip(padded, strides_of(padded)))
+    return gather(values, 0, target, strides)
+
+
+def broadcast_to(x: Any, shape: Shape) -> Array:
+    """`x` stretched to `shape`; ValueError where it does not broadcast."""
+    x, shape = asarray(x), tuple(shape)
+    if len(x.shape) > len(shape) or broadcast_shapes("broadcast_to", x.shape, shape) != shape:
+        raise ValueError(f"broadcast_to: shape {x.shape} does not broadcast to {shape}")
+    return Array(expand(x.values, x.shape, shape), shape, x.kind)
+
+
+def permute_dims(x: Array, axes: Sequence[int]) -> Array:
+    """Axis `axes[i]` of `x` becomes axis i of the result."""
+    order = tuple(normal_axis(axis, x.ndim) for axis in axes)
+    if sorted(order) != list(range(x.ndim)):
+        raise ValueError(f"permute_dims: {tuple(axes)} does not name each of {x.ndim} axes once")
+    shape = tuple(x.shape[axis] for axis in order)
+    if x.ndim == 2:
+        if order == (0, 1):
+            return Array(x.values, shape, x.kind)
+        width = x.shape[1]
+        columns = [x.values[j::width] for j in range(width)]
+        return Array(list(chain.from_iterable(columns)), shape, x.kind)
+    strides = strides_of(x.shape)
+    return Array(gather(x.values, 0, shape, tuple(strides[axis] for axis in order)), shape, x.kind)
+
+
+def matrix_transpose(x: Array) -> Array:
+    """The last two axes exchanged; ValueError for fewer than two."""
+    if x.ndim < 2:
+        raise ValueError(f"matrix_transpose: needs at least two axes, the shape is {x.shape}")
+    return permute_dims(x, (*range(x.ndim - 2), x.ndim - 1, x.ndim - 2))
+
+
+def reshape(x: Any, shape: Any) -> Array:
+    """The same elements in the same order under another shape; one length may be -1."""
+    x = asarray(x)
+    shape = (shape,) if isinstance(shape, int) else tuple(shape)
+    if -1 in shape:
+        known = -prod(shape)
+        if shape.count(-1) > 1 or known <= 0 or x.size % known:
+            raise ValueError(f"reshape: {x.size} elements, shape {x.shape}, do not fit {shape}")
+        shape = tuple(x.size // known if length == -1 else length for length in shape)
+    if prod(shape) != x.size or any(length < 0 for length in shape):
+        raise ValueError(f"reshape: {x.size} elements, shape {x.shape}, do not fit {shape}")
+    return Array(x.values, shape, x.kind)
+
+
+def expand_dims(x: Array, axis: int = 0) -> Array:
+    """A new axis of length 1 at `axis`."""
+    axis = normal_axis(axis, x.ndim + 1)
+    return Array(x.values, x.shape[:axis] + (1,) + x.shape[axis:], x.kind)
+
+
+def squeeze(x: Array, axis: int) -> Array:
+    """Without the axis `axis`, whose length must be 1."""
+    axis = normal_axis(axis, x.ndim)
+    if x.shape[axis] != 1:
+        raise ValueError(f"squeeze: axis {axis} of shape {x.shape} has length {x.shape[axis]}, not 1")
+    return Array(x.values, x.shape[:axis] + x.shape[axis + 1:], x.kind)
+
+
+def _highest(arrays: Sequence[Array]) -> str:
+    return max((array.kind for array in arrays), key=RANK.__getitem__)
+
+
+def concat(arrays: Sequence[Any], axis: int = 0) -> Array:
+    """The arrays one after the other along an axis; their other lengths must agree."""
+    arrays = [asarray(array) for array in arrays]
+    if not arrays:
+        raise ValueError("concat: needs at least one array")
+    first = arrays[0]
+    axis = normal_axis(axis, first.ndim)
+    for array in arrays:
+        if array.ndim != first.ndim or any(
+                p != q for i, (p, q) in enumerate(zip(array.shape, first.shape)) if i != axis):
+            raise ValueError(f"concat: shapes {first.shape} and {array.shape} differ in another axis "
+                             f"than {axis}")
+    widths = [prod(array.shape[axis:]) for array in arrays]
+    values = [value for row in range(prod(first.shape[:axis]))
+              for array, width in zip(arrays, widths) for value in array.values[row * width:(row + 1) * width]]
+    length = sum(array.shape[axis] for array in arrays)
+    return Array(values, first.shape[:axis] + (length,) + first.shape[axis + 1:], _highest(arrays))
+
+
+def stack(arrays: Sequence[Any], axis: int = 0) -> Array:
+    """Arrays of one shape side by side along a new axis."""
+    arrays = [asarray(array) for array in arrays]
+    if not arrays:
+        raise ValueError("stack: needs at least one array")
+    shapes = {array.shape for array in arrays}
+    if len(shapes) > 1:
+        raise ValueError(f"stack: all shapes must be equal, these are {sorted(shapes)}")
+    return concat([expand_dims(array, axis) for array in arrays], axis)
