@@ -39,7 +39,7 @@ def test_score_merges_of_the_hug_corpus():
     assert [m.piece
             for m in merges] == ["##gs", "pu", "hu", "bu", "hugs", "hug", "bun", "pun", "pug"]
     assert [m.score for m in merges[:2]] == [Fraction(1, 20), Fraction(1, 36)]
-    assert (merges[0].count, merges[0].left_count, merges[0].right_count) == (5, 20, 5)
+    assert (merges[0].pair_count, merges[0].left_count, merges[0].right_count) == (5, 20, 5)
     assert {m.piece: m.score for m in merges}["hugs"] == Fraction(1, 15)
 
 

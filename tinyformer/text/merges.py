@@ -38,7 +38,7 @@ class Merge(NamedTuple):
     left: str
     right: str
     piece: str
-    count: int
+    pair_count: int
     left_count: int
     right_count: int
     total: int

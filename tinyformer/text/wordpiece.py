@@ -225,7 +225,7 @@ class WordPiece:
                 tokens.append(merge.piece)
                 if progress and len(tokens) % 100 == 0:
                     progress(f"{len(tokens):,} of {vocab_size:,} pieces, last {merge.piece} "
-                             f"({merge.count:,} times)")
+                             f"({merge.pair_count:,} times)")
             if len(tokens) >= vocab_size:
                 break
         return cls(tokens, lowercase=lowercase, special_tokens=special_tokens, **settings)
