@@ -1,4 +1,5 @@
-"""Make safetensors.json: a small file as the `safetensors` library writes it, byte for byte, and what it holds.
+"""Make safetensors.json: a small file as the `safetensors` library writes it, byte for byte, and
+what it holds.
 
 Run by hand in an environment that has torch and safetensors; the tests need neither.
     python tests/golden/make_safetensors.py
