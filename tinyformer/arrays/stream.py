@@ -55,7 +55,7 @@ class Stream:
         """`n` draws below 65,536 as an array of ints."""
         return self._raw().bits16(n)
 
-    def numbers(self, n: int) -> List[float]:
+    def uniforms_list(self, n: int) -> List[float]:
         """`n` draws in [0, 1) as Python floats."""
         return list(self.uniform(n).tolist())
 
@@ -73,12 +73,12 @@ class Stream:
         """`n` draws from 0, 1, ..., high - 1."""
         if high < 1:
             raise ValueError(f"integers(high={high}): there is no integer in [0, {high})")
-        return [int(number * high) for number in self.numbers(n)]
+        return [int(number * high) for number in self.uniforms_list(n)]
 
     def permutation(self, n: int) -> List[int]:
         """0, 1, ..., n - 1 in random order (Fisher and Yates)."""
         order = list(range(n))
-        for last, number in zip(range(n - 1, 0, -1), self.numbers(max(n - 1, 0))):
+        for last, number in zip(range(n - 1, 0, -1), self.uniforms_list(max(n - 1, 0))):
             other = int(number * (last + 1))
             order[last], order[other] = order[other], order[last]
         return order
@@ -92,7 +92,7 @@ class Stream:
         if not 0 < total < math.inf or min(weights) < 0:
             raise ValueError(f"choice: weights must be finite, at least 0 and sum to more than 0; "
                              f"their sum is {total}")
-        left = self.numbers(1)[0] * total
+        left = self.uniforms_list(1)[0] * total
         for index, weight in enumerate(weights):
             left -= weight
             if left < 0:

@@ -18,5 +18,3 @@ from tinyformer.arrays.pure.reductions import all, any, argmax, max, mean, min, 
 
 DEFAULT_FLOAT = "float64"
 bool, int64, float64, exact = "bool", "int", "float", "exact"
-
-__all__ = [name for name in globals() if not name.startswith("_")]

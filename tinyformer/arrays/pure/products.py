@@ -13,9 +13,8 @@ from math import prod
 from operator import mul
 from typing import Any, List
 
-from tinyformer.arrays.pure.array import Array, asarray
-from tinyformer.arrays.pure.elementwise import _common_kind
-from tinyformer.arrays.pure.layout import broadcast_shapes, broadcast_to, reshape
+from tinyformer.arrays.pure.array import Array, asarray, common_kind, convert
+from tinyformer.arrays.pure.layout import broadcast_shapes, columns_of, expand
 
 if hasattr(math, "sumprod"):
     _sumprod = getattr(math, "sumprod")
@@ -48,7 +47,8 @@ def matmul(x: Any, y: Any) -> Array:
     """The matrix product over the last two axes; the axes before them broadcast.
 
     (..., N, K) @ (..., K, M) -> (..., N, M). An array with one axis counts as a row on the left and as
-    a column on the right, and that axis is gone from the result. Raises ValueError for axes that do not fit.
+    a column on the right, and that axis is gone from the result. For bools, + is "or" and * is "and".
+    Raises ValueError for axes that do not fit.
     """
     x, y = asarray(x), asarray(y)
     if not x.shape or not y.shape:
@@ -59,9 +59,7 @@ def matmul(x: Any, y: Any) -> Array:
     if left[-1] != right[-2]:
         raise ValueError(f"matmul: shapes {x.shape} and {y.shape} do not fit: {left[-1]} columns on the "
                          f"left, {right[-2]} rows on the right")
-    kind = _common_kind("matmul", x.kind, y.kind)
-    if kind == "bool":
-        raise TypeError("matmul: not defined for two bool operands; convert with astype first")
+    kind = common_kind("matmul", x.kind, y.kind)
     shape = broadcast_shapes("matmul", left[:-2], right[:-2]) + (left[-2], right[-1])
     if left[-1] == 0:
         values = [0.0 if kind == "float" else 0] * prod(shape)
@@ -70,19 +68,19 @@ def matmul(x: Any, y: Any) -> Array:
     else:
         values = _batched(x, y, left, right, shape)
     kept = shape[:-2] + (() if x.ndim == 1 else shape[-2:-1]) + (() if y.ndim == 1 else shape[-1:])
-    return Array(values, kept, kind)
+    return Array(convert(values, "bool") if kind == "bool" else values, kept, kind)
 
 
 def _product(x: List[Any], y: List[Any], inner: int, width: int) -> List[Any]:
     """The product of two flat matrices of `inner` and of `width` columns."""
     rows = [x[i:i + inner] for i in range(0, len(x), inner)]
-    return dots(rows, [y[j::width] for j in range(width)])
+    return dots(rows, columns_of(y, width))
 
 
 def _batched(x: Array, y: Array, left: Any, right: Any, shape: Any) -> List[Any]:
     """The products of matrices in pairs, one pair for every index of the leading axes."""
-    first = broadcast_to(reshape(x, left), shape[:-2] + left[-2:]).values
-    second = broadcast_to(reshape(y, right), shape[:-2] + right[-2:]).values
+    first = expand(x.values, left, shape[:-2] + left[-2:])
+    second = expand(y.values, right, shape[:-2] + right[-2:])
     inner, width = left[-1], right[-1]
     here, there = left[-2] * inner, inner * width
     values: List[Any] = []
