@@ -69,10 +69,10 @@ class RowBatches:
     """Endless batches of rows of different lengths, every row once an epoch, in a new order each
     time.
 
-    `next(batches)` gives `(ids, targets, lengths)`: int arrays of shape (B, T), (B, T) and (B,),
-    where T is the length of the longest row of the batch less one. Behind a shorter row `ids` holds
-    `pad_id` and `targets` holds -100, which the cross-entropy ignores; `lengths` counts what is
-    real. The last batch of an epoch may be short.
+    `next(batches)` gives `(ids, targets, lengths)`: int arrays of shape (B, T), where T is the
+    length of the longest row of the batch less one, and a list of B numbers. Behind a shorter row
+    `ids` holds `pad_id` and `targets` holds -100, which the cross-entropy ignores; `lengths` counts
+    what is real. The last batch of an epoch may be short.
 
     Raises ValueError for a row with nothing to predict (fewer than two tokens), or with more than
     `max_len` + 1 tokens where that limit is given.
@@ -100,7 +100,7 @@ class RowBatches:
     def __iter__(self) -> RowBatches:
         return self
 
-    def __next__(self) -> Tuple[Any, Any, Any]:
+    def __next__(self) -> Tuple[Any, Any, List[int]]:
         if self.position == len(self.order):
             self.order, self.position = self.stream.permutation(len(self.rows)), 0
             self.epoch += 1
@@ -142,14 +142,13 @@ def shifted(rows: Sequence[List[int]]) -> Tuple[Any, Any]:
             xp.asarray([row[1:] for row in rows], dtype=xp.int64))
 
 
-def padded(rows: Sequence[List[int]], pad_id: int) -> Tuple[Any, Any, Any]:
+def padded(rows: Sequence[List[int]], pad_id: int) -> Tuple[Any, Any, List[int]]:
     """Rows of different lengths as `(ids, targets, lengths)`, filled up at the right end."""
     lengths = [len(row) - 1 for row in rows]
     width = max(lengths)
     ids = [row[:-1] + [pad_id] * (width - length) for row, length in zip(rows, lengths)]
     targets = [row[1:] + [IGNORED] * (width - length) for row, length in zip(rows, lengths)]
-    return (xp.asarray(ids, dtype=xp.int64), xp.asarray(targets, dtype=xp.int64),
-            xp.asarray(lengths, dtype=xp.int64))
+    return xp.asarray(ids, dtype=xp.int64), xp.asarray(targets, dtype=xp.int64), lengths
 
 
 def checksum(numbers: Sequence[int]) -> int:

@@ -87,8 +87,8 @@ class Optimiser:
             kind, _, name = key.partition(".")
             data = self.parameters[name].data
             if tuple(array.shape) != tuple(data.shape):
-                raise ValueError(f"the state has {key} in shape {tuple(array.shape)}, the parameter "
-                                 f"has shape {tuple(data.shape)}")
+                raise ValueError(f"the state has {key} in shape {tuple(array.shape)}, the "
+                                 f"parameter has shape {tuple(data.shape)}")
             memory[kind][name] = xp.astype(array, data.dtype)
         self.memory, self.steps = memory, dict(state["steps"])
         self.settings = dict(state["settings"])
