@@ -1,17 +1,19 @@
 """Is a gradient right? Compare it with differences of the function itself.
 
-For L = sum(c * f(x)) with random weights c, the derivative along one element of x is close to
-(L(x + h) - L(x - h)) / 2h. The weights must be random: with all ones even a softmax whose gradient is
+For L = sum(c * f(x)) with random weights c, the derivative along one element of x is close to (L(x
++ h) - L(x - h)) / 2h. The weights must be random: with all ones even a softmax whose gradient is
 always zero passes, because the sum of its outputs never changes.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any, Callable, List, Optional, Sequence
+from random import Random
+from typing import Any, Callable, List, Optional, Sequence, Tuple
 
 from tinyformer.arrays import set_default_dtype, xp
-from tinyformer.arrays.stream import Stream, stream
+from tinyformer.arrays.stream import stream
+from tinyformer.autograd.engine import no_grad
 from tinyformer.autograd.operations.operands import as_tensor, is_float
 from tinyformer.autograd.tensor import Tensor
 
@@ -29,101 +31,124 @@ class _Problem:
         chosen = [each.requires_grad for each in self.given]
         self.checked = [is_float(each) and (wanted or not any(chosen))
                         for each, wanted in zip(self.given, chosen)]
-        self.values: List[List[float]] = [
-            [float(value) for value in xp.reshape(each.data, (-1,)).tolist()] if is_float(each) else []
-            for each in self.given]
-        self.random = Stream(seed)
-        self.state = stream.state()
-        self.weights: Optional[List[float]] = None
+        if not any(self.checked):
+            raise ValueError("gradcheck has nothing to check: no input is a tensor of floats; the "
+                             f"inputs are {', '.join(each.dtype for each in self.given) or 'none'}")
+        self.values = [flat(each.data) if is_float(each) else [] for each in self.given]
+        self.arrays: List[Any] = [None] * len(self.given)
+        for operand in range(len(self.given)):
+            self.renew(operand)
+        self.random = Random(seed)
+        self.weights: List[float] = []
+        self.state: Optional[List[int]] = stream.state()    # None when the function draws nothing
 
-    def leaves(self) -> List[Tensor]:
-        """The inputs as they now stand, in float64."""
-        return [Tensor(xp.reshape(xp.asarray(values, xp.float64), each.shape), requires_grad=checked)
-                if is_float(each) else each
-                for each, values, checked in zip(self.given, self.values, self.checked)]
+    def renew(self, operand: int) -> None:
+        """Make the array of an operand from its numbers as they now stand, floats in float64."""
+        given = self.given[operand]
+        self.arrays[operand] = given.data if not is_float(given) else xp.reshape(
+            xp.asarray(self.values[operand], xp.float64), given.shape)
 
-    def run(self, leaves: List[Tensor]) -> Tensor:
-        """The function's value; random draws inside it (dropout) are the same every time."""
-        stream.restore(self.state)
+    def run(self, requires_grad: bool) -> Tuple[List[Tensor], Tensor]:
+        """The inputs and the function's value; what it draws at random is the same every time."""
+        if self.state is not None:
+            stream.restore(self.state)
+        leaves = [Tensor(array, requires_grad=requires_grad and checked)
+                  for array, checked in zip(self.arrays, self.checked)]
         result = self.function(*leaves)
         if not isinstance(result, Tensor) or not is_float(result):
             raise TypeError(f"gradcheck needs a function that returns one float tensor, not {result!r:.60}")
-        if self.weights is None:
-            self.weights = xp.reshape(self.random.normal((result.size,)), (-1,)).tolist()
-        return result
-
-    def loss(self) -> float:
-        """sum(weights * f(inputs)) as a Python float."""
-        values = xp.reshape(self.run(self.leaves()).data, (-1,)).tolist()
-        return math.fsum(weight * value for weight, value in zip(self.weights or (), values))
+        return leaves, result
 
     def gradients(self) -> List[List[float]]:
         """What backward() gives for every input; zeros for one that it does not reach."""
-        leaves = self.leaves()
-        result = self.run(leaves)
+        leaves, result = self.run(requires_grad=True)
         if result.requires_grad:
             result.backward(xp.reshape(xp.asarray(self.weights, xp.float64), result.shape))
-        return [[0.0] * leaf.size if leaf.grad is None else xp.reshape(leaf.grad.data, (-1,)).tolist()
-                for leaf in leaves]
+        return [[0.0] * leaf.size if leaf.grad is None else flat(leaf.grad.data) for leaf in leaves]
+
+    def value(self) -> List[float]:
+        """The numbers of the result, in a row."""
+        with no_grad():
+            return flat(self.run(requires_grad=False)[1].data)
 
     def slopes(self, operand: int, element: int, step: float) -> List[float]:
         """The differences of the loss to the left and to the right of one element."""
-        values, middle = self.values[operand], self.loss()
+        values, middle = self.values[operand], self.value()
         here = values[element]
         sides = []
-        for there in (here - step, here + step):
+        for there in (here - step * max(1.0, abs(here)), here + step * max(1.0, abs(here))):
             values[element] = there
-            sides.append((self.loss() - middle) / (there - here))
+            self.renew(operand)
+            sides.append(math.fsum(weight * (new - old) for weight, new, old in zip(
+                self.weights, self.value(), middle)) / (there - here))
         values[element] = here
+        self.renew(operand)
         return sides
+
+
+def flat(array: Any) -> List[float]:
+    """The elements of an array as Python floats, in a row."""
+    return [float(value) for value in xp.reshape(array, (-1,)).tolist()]
 
 
 def gradcheck(function: Callable[..., Tensor], inputs: Sequence[Any], *, step: float = 1e-6,
               rtol: float = 1e-4, atol: float = 1e-6, seed: int = 0) -> bool:
     """True if backward() through `function` agrees with differences at every element of the inputs.
 
-    The inputs are copied to float64; those that require a gradient are checked, or all floats if none
-    does. Where the slopes to the left and to the right differ (relu at 0, equal largest elements) the
-    element is moved away from the kink first. Raises GradientError naming the operand, the element and
-    both values.
+    The inputs are copied to float64; those that require a gradient are checked, or all floats if
+    none does. Where the slopes to the left and to the right differ (relu at 0, equal largest
+    elements) the element is moved away from the kink first. Raises GradientError naming the
+    operand, the element and both values; ValueError if there is nothing to check.
 
     >>> gradcheck(lambda x: x * x, [Tensor([1.0, 2.0])])
     True
     """
     with set_default_dtype("float64"):
         problem = _Problem(function, inputs, seed)
+        before = stream.state()
         try:
-            _step_off_kinks(problem, step)
+            problem.weights = [problem.random.gauss(0, 1) for _ in problem.value()]
+            if stream.state() == before:
+                problem.state = None
+            expected = _differences(problem, step)
             for operand, gradients in enumerate(problem.gradients()):
                 if problem.checked[operand]:
-                    _compare(problem, operand, gradients, step, rtol, atol)
+                    _compare(problem, operand, gradients, expected[operand], rtol, atol)
         finally:
-            stream.restore(problem.state)
+            if problem.state is not None:
+                stream.restore(before)
     return True
 
 
-def _step_off_kinks(problem: _Problem, step: float) -> None:
-    """Move every element at which the loss has a kink by about a thousandth."""
-    for operand, values in enumerate(problem.values):
-        for element in range(len(values) if problem.checked[operand] else 0):
-            for _ in range(10):
+def _differences(problem: _Problem, step: float) -> List[List[float]]:
+    """The slope of the loss along every element, after stepping off the kinks."""
+    moved = True
+    for _ in range(10):
+        if not moved:
+            break
+        moved, slopes = False, []
+        for operand, values in enumerate(problem.values):
+            slopes.append([0.0] * len(values))
+            for element in range(len(values) if problem.checked[operand] else 0):
                 left, right = problem.slopes(operand, element, step)
-                if not abs(right - left) > 1e-3 * max(abs(left), abs(right), 1.0):
-                    break
-                values[element] += 1e-3 * (1 + problem.random.numbers(1)[0])
+                slopes[operand][element] = (left + right) / 2
+                if abs(right - left) > 1e-3 * max(abs(left), abs(right), 1.0):
+                    values[element] += 1e-3 * (1 + problem.random.random())
+                    problem.renew(operand)
+                    moved = True
+    return slopes
 
 
-def _compare(problem: _Problem, operand: int, gradients: List[float], step: float, rtol: float,
-             atol: float) -> None:
-    for element, found in enumerate(gradients):
-        expected = sum(problem.slopes(operand, element, step)) / 2
-        if not abs(found - expected) <= atol + rtol * abs(expected):
+def _compare(problem: _Problem, operand: int, gradients: List[float], expected: List[float],
+             rtol: float, atol: float) -> None:
+    for element, (found, slope) in enumerate(zip(gradients, expected)):
+        if not abs(found - slope) <= atol + rtol * abs(slope):
             shape = problem.given[operand].shape
             raise GradientError(
                 f"the gradient of operand {operand}, shape {shape}, is wrong at element "
-                f"{_place(element, shape)}: backward() gives {found:.9g}, differences of the function give "
-                f"{expected:.9g} (value {problem.values[operand][element]:.6g}, random weights on the "
-                "result)")
+                f"{_place(element, shape)}: backward() gives {found:.9g}, differences of the "
+                f"function give {slope:.9g} (value {problem.values[operand][element]:.6g}, random "
+                "weights on the result)")
 
 
 def _place(element: int, shape: Sequence[int]) -> Any:

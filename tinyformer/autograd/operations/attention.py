@@ -1,7 +1,7 @@
 """Scaled dot-product attention, softmax(Q K^T / sqrt(d_k)) V (Vaswani et al., 2017, equation 1).
 
-Each query scores every key; the softmax of a row of scores is the weights with which the row's output
-mixes the values. The mask decides who may be looked at, the scores decide how much.
+Each query scores every key; the softmax of a row of scores is the weights with which the row's
+output mixes the values. The mask decides who may be looked at, the scores decide how much.
 """
 
 from __future__ import annotations
@@ -11,13 +11,14 @@ from typing import Any, Optional
 
 from tinyformer.arrays import xp
 from tinyformer.autograd.operations.dropout import keep_factors
-from tinyformer.autograd.operations.operands import as_tensor, is_float
+from tinyformer.autograd.operations.operands import as_tensor, check_broadcast, floats, is_float
 from tinyformer.autograd.operations.probabilities import softmax_vjp
 from tinyformer.autograd.tensor import Tensor, record
 
 
 def attention_weights(scores: Any, allowed: Any) -> Any:
-    """Row-wise softmax of scores (..., T, S) over the keys where `allowed` is true, or all for None.
+    """Row-wise softmax of scores (..., T, S) over the keys where `allowed` is true, or all for
+    None.
 
     A row that may look nowhere gets zeros: its largest score counts as 0 and its sum as 1.
     """
@@ -44,18 +45,21 @@ def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn
                                  scale: Optional[float] = None) -> Tensor:
     """softmax(query key^T * scale) value: (..., T, K), (..., S, K), (..., S, V) -> (..., T, V).
 
-    `attn_mask`, broadcast to (..., T, S), is either bool, true where a query may look, or float, added
-    to the scores, with a gradient if it is a tensor that requires one. `is_causal` lets query t of T see
-    the keys up to t + S - T: the last sees all (PyTorch aligns the first ones instead). `scale` is
-    1 / sqrt(K) unless given. A row that may look nowhere gives zeros, forward and backward.
+    `attn_mask`, broadcast to (..., T, S), is either bool, true where a query may look, or float,
+    added to the scores, with a gradient if it is a tensor that requires one. `is_causal` lets query
+    t of T see the keys up to t + S - T: the last sees all (PyTorch aligns the first ones instead).
+    `scale` is 1 / sqrt(K) unless given. A row that may look nowhere gives zeros, forward and
+    backward.
 
-    With P the weights, O = P V: dV = P^T G and dP = G V^T; through the softmax dS = P (dP - rowsum(dP P));
-    then dQ = scale dS K and dK = scale dS^T Q. Dropout multiplies P and dP by the same factors.
+    With P the weights, O = P V: dV = P^T G and dP = G V^T; through the softmax dS = P (dP -
+    rowsum(dP P)); then dQ = scale dS K and dK = scale dS^T Q. Dropout multiplies P and dP by the
+    same factors.
     """
-    q, k, v = query.data, key.data, value.data
-    _check_shapes(query, key, value)
-    scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
+    query, key, value = floats(query), floats(key), floats(value)
     mask = None if attn_mask is None else as_tensor(attn_mask)
+    _check_shapes(query, key, value, mask)
+    q, k, v = query.data, key.data, value.data
+    scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
     bias = mask if mask is not None and is_float(mask) else None
     allowed = None if mask is None or bias is not None else mask.data
     scores = xp.matmul(q * scale, xp.matrix_transpose(k))
@@ -74,10 +78,12 @@ def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn
         d_query = xp.matmul(d_scores, k) * scale
         d_key = xp.matmul(xp.matrix_transpose(d_scores), q) * scale
         d_value = xp.matmul(xp.matrix_transpose(mixed), g)
-        return (d_query, d_key, d_value) + (() if bias is None else (d_scores,))
+        return (d_query, d_key, d_value, d_scores)[:count]
 
     operands = (query, key, value) + (() if bias is None else (bias,))
-    return record("scaled_dot_product_attention", xp.matmul(mixed, v), (operands, vjp))
+    count = len(operands)
+    watched = [] if mask is None or bias is not None else [(mask, None)]
+    return record("scaled_dot_product_attention", xp.matmul(mixed, v), (operands, vjp), *watched)
 
 
 def _looks(scores: Any, allowed: Any) -> Any:
@@ -86,9 +92,14 @@ def _looks(scores: Any, allowed: Any) -> Any:
     return finite if allowed is None else xp.logical_and(finite, allowed)
 
 
-def _check_shapes(query: Tensor, key: Tensor, value: Tensor) -> None:
+def _check_shapes(query: Tensor, key: Tensor, value: Tensor, mask: Optional[Tensor]) -> None:
     if min(query.ndim, key.ndim, value.ndim) < 2 or query.shape[-1] != key.shape[-1] \
             or key.shape[-2] != value.shape[-2]:
-        raise ValueError(f"attention: query {query.shape}, key {key.shape} and value {value.shape} do not "
-                         "fit: query and key need one width (the last length), key and value one number "
-                         "of positions (the last but one)")
+        raise ValueError(f"attention: query {query.shape}, key {key.shape} and value {value.shape} "
+                         "do not fit: query and key need one width (the last length), key and "
+                         "value one number of positions (the last but one)")
+    for other in (key, value):
+        check_broadcast("attention, all axes but the last two", query.shape[:-2], other.shape[:-2])
+    if mask is not None:
+        check_broadcast("attention, scores and mask",
+                        query.shape[:-1] + (key.shape[-2],), mask.shape)

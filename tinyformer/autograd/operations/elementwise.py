@@ -1,7 +1,7 @@
 """Operations on one element at a time. Their Jacobians are diagonal: a vjp is a product with f'(x).
 
-Operands of unequal shapes are stretched as in NumPy; the engine sums the gradient of a stretched operand
-back to its own shape, so no operation here mentions it.
+Operands of unequal shapes are stretched as in NumPy; the engine sums the gradient of a stretched
+operand back to its own shape, so no operation here mentions it.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import math
 from typing import Any, Callable
 
 from tinyformer.arrays import xp
-from tinyformer.autograd.operations.operands import floats, pair, raw
+from tinyformer.autograd.operations.operands import as_tensor, floats, pair
 from tinyformer.autograd.tensor import Tensor, record
 
 
@@ -50,8 +50,8 @@ def negative(x: Any) -> Tensor:
 def pow(x: Any, y: Any) -> Tensor:
     """x ** y. The gradients are g y x^(y-1) and g x^y ln x.
 
-    Where the formulas would say 0 times infinity, the limits stand: the derivative of x^0 is 0 at 0 too,
-    and that of 0^y with respect to y is 0 for y >= 0 (as in PyTorch).
+    Where the formulas would say 0 times infinity, the limits stand: the derivative of x^0 is 0 at 0
+    too, and that of 0^y with respect to y is 0 for y >= 0 (as in PyTorch).
     """
     scalar = y if type(y) in (int, float) else None
     x, y = pair("pow", x, y)
@@ -116,7 +116,8 @@ def relu(x: Any) -> Tensor:
 
 
 def gelu(x: Any, approximate: str = "none") -> Tensor:
-    """x times the probability that a standard normal number lies below x (Hendrycks and Gimpel, 2016).
+    """x times the probability that a standard normal number lies below x (Hendrycks and Gimpel,
+    2016).
 
     approximate="none" is x Phi(x) with Phi(x) = (1 + erf(x / sqrt 2)) / 2, whose derivative is
     Phi(x) + x phi(x), phi the normal density. approximate="tanh" is GPT-2's
@@ -145,9 +146,10 @@ def _gelu_tanh(x: Tensor, a: Any) -> Tensor:
 
 def where(condition: Any, x: Any, y: Any) -> Tensor:
     """x where the condition is true, else y. Each gradient is g where its operand was chosen, else 0."""
-    chosen = raw(condition)
+    condition = as_tensor(condition)
+    chosen = condition.data
     x, y = pair("where", x, y)
-    return record("where", xp.where(chosen, x.data, y.data),
+    return record("where", xp.where(chosen, x.data, y.data), (condition, None),
                   (x, lambda g: xp.where(chosen, g, xp.zeros_like(g))),
                   (y, lambda g: xp.where(chosen, xp.zeros_like(g), g)))
 

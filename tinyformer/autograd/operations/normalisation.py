@@ -5,15 +5,16 @@ from __future__ import annotations
 from typing import Any, Optional, Sequence, Union
 
 from tinyformer.arrays import xp
+from tinyformer.autograd.operations.operands import floats
 from tinyformer.autograd.tensor import Tensor, record
 
 
 def layer_norm_vjp(g: Any, normal: Any, deviation: Any, axes: Any) -> Any:
     """The gradient of x given g, the gradient of normal = (x - mean) / deviation.
 
-    Moving x along a constant changes nothing, since the mean follows; nor does moving it along `normal`
-    itself, since the deviation follows. So those two components are taken out of g:
-    dx = (g - mean(g) - normal mean(g normal)) / deviation.
+    Moving x along a constant changes nothing, since the mean follows; nor does moving it along
+    `normal` itself, since the deviation follows. So those two components are taken out of g: dx =
+    (g - mean(g) - normal mean(g normal)) / deviation.
     """
     along = xp.mean(g * normal, axis=axes, keepdims=True)
     return (g - xp.mean(g, axis=axes, keepdims=True) - normal * along) / deviation
@@ -23,9 +24,10 @@ def layer_norm(x: Tensor, normalized_shape: Union[int, Sequence[int]], weight: O
                bias: Optional[Tensor] = None, eps: float = 1e-5) -> Tensor:
     """(x - mean) / sqrt(var + eps) * weight + bias over the last axes (Ba, Kiros and Hinton, 2016).
 
-    `normalized_shape` are the lengths of the last axes, as in PyTorch; the variance is the biased one,
-    divided by n. weight and bias have that shape. Raises ValueError where they or x do not.
+    `normalized_shape` are the lengths of the last axes, as in PyTorch; the variance is the biased
+    one, divided by n. weight and bias have that shape. Raises ValueError where they or x do not.
     """
+    x = floats(x)
     shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
     for name, operand in (("x", x), ("weight", weight), ("bias", bias)):
         if operand is not None and (operand.shape[-len(shape):] if name == "x" else operand.shape) != shape:

@@ -13,14 +13,10 @@ def as_tensor(x: Any) -> Tensor:
     return x if isinstance(x, Tensor) else Tensor(x)
 
 
-def raw(x: Any) -> Any:
-    """The array of a tensor, of nested lists or of an array."""
-    return x.data if isinstance(x, Tensor) else xp.asarray(x)
-
-
 def is_float(x: Tensor) -> bool:
     """Whether the elements are floats, or exact numbers, which count as such."""
-    return not isinstance(x.data.dtype, str) and x.data.dtype.kind == "f" or x.data.dtype in ("float", "exact")
+    dtype = x._data.dtype
+    return dtype in ("float", "exact") if type(dtype) is str else dtype.kind == "f"
 
 
 def pair(name: str, x: Any, y: Any) -> Tuple[Tensor, Tensor]:
@@ -35,11 +31,16 @@ def pair(name: str, x: Any, y: Any) -> Tuple[Tensor, Tensor]:
         y = _beside(y, x)
     if x.data.dtype != y.data.dtype:
         x, y = _one_dtype(x, y)
-    one, two = x.data.shape, y.data.shape
-    if one != two and any(p != q and p != 1 and q != 1 for p, q in zip(reversed(one), reversed(two))):
-        raise ValueError(f"{name}: shapes {tuple(one)} and {tuple(two)} do not broadcast: from the right, "
-                         "each pair of lengths must be equal or one of them 1")
+    if x._data.shape != y._data.shape:
+        check_broadcast(name, x._data.shape, y._data.shape)
     return x, y
+
+
+def check_broadcast(name: str, one: Any, two: Any) -> None:
+    """ValueError naming the operation and two shapes that do not broadcast."""
+    if any(p != q and p != 1 and q != 1 for p, q in zip(reversed(one), reversed(two))):
+        raise ValueError(f"{name}: shapes {tuple(one)} and {tuple(two)} do not broadcast: from the "
+                         "right, each pair of lengths must be equal or one of them 1")
 
 
 def _beside(value: Any, tensor: Tensor) -> Tensor:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tinyformer.arrays import xp
-from tinyformer.autograd.operations.operands import raw
+from tinyformer.autograd.operations.operands import as_tensor, floats
 from tinyformer.autograd.tensor import Tensor, record
 
 
@@ -22,6 +22,7 @@ def softmax(x: Tensor, axis: int = -1) -> Tensor:
 
     The largest score is subtracted first, which changes nothing in the ratio and keeps exp finite.
     """
+    x = floats(x)
     e = xp.exp(x.data - xp.max(x.data, axis=axis, keepdims=True))
     y = e / xp.sum(e, axis=axis, keepdims=True)
     return record("softmax", y, (x, lambda g: softmax_vjp(g, y, axis)))
@@ -32,6 +33,7 @@ def log_softmax(x: Tensor, axis: int = -1) -> Tensor:
 
     dy_i/dx_j = delta_ij - p_j with p = softmax(x), so the gradient is g - p sum_i g_i.
     """
+    x = floats(x)
     shifted = x.data - xp.max(x.data, axis=axis, keepdims=True)
     y = shifted - xp.log(xp.sum(xp.exp(shifted), axis=axis, keepdims=True))
     return record("log_softmax", y,
@@ -42,15 +44,17 @@ def cross_entropy(logits: Tensor, targets: Any, ignore_index: int = -100, label_
                   reduction: str = "mean") -> Tensor:
     """-ln of the probability that softmax(logits) gives to the targets, in nats.
 
-    logits (..., V), targets integers (...); the mean over the targets that are not `ignore_index`, or
-    with reduction="sum" their sum. If all are ignored the loss is 0 and so is its gradient. With label
-    smoothing s a target is 1 - s on its class plus s / V on every class (Szegedy et al., 2016, section 7).
+    logits (..., V), targets integers (...); the mean over the targets that are not `ignore_index`,
+    or with reduction="sum" their sum. If all are ignored the loss is 0 and so is its gradient. With
+    label smoothing s a target is 1 - s on its class plus s / V on every class (Szegedy et al.,
+    2016, section 7).
 
-    With q that distribution and p = softmax(logits), the loss of one row is -sum_k q_k ln p_k and its
-    gradient p - q. Raises ValueError for shapes that do not fit, IndexError for a target outside V.
+    With q that distribution and p = softmax(logits), the loss of one row is -sum_k q_k ln p_k and
+    its gradient p - q. Raises ValueError for shapes that do not fit, IndexError for a target
+    outside V.
     """
-    classes = raw(targets)
-    scores = logits.data
+    logits, targets = floats(logits), as_tensor(targets)
+    scores, classes = logits.data, targets.data
     _check_targets(logits, classes, ignore_index, label_smoothing, reduction)
     width = scores.shape[-1]
     rows = xp.reshape(scores, (classes.size, width))
@@ -75,14 +79,14 @@ def cross_entropy(logits: Tensor, targets: Any, ignore_index: int = -100, label_
         return xp.reshape(gradient, scores.shape)
 
     picked = xp.where(counted > 0, losses, xp.zeros_like(losses))
-    return record("cross_entropy", xp.sum(picked * weights), (logits, vjp))
+    return record("cross_entropy", xp.sum(picked * weights), (logits, vjp), (targets, None))
 
 
 def _check_targets(logits: Tensor, classes: Any, ignore_index: int, label_smoothing: float,
                    reduction: str) -> None:
     if not logits.shape or tuple(classes.shape) != logits.shape[:-1]:
-        raise ValueError(f"cross_entropy: targets of shape {tuple(classes.shape)} do not fit logits of "
-                         f"shape {logits.shape}: they must have all its axes but the last, the classes")
+        raise ValueError(f"cross_entropy: targets of shape {tuple(classes.shape)} do not fit "
+                         f"logits of shape {logits.shape}: they must have all its axes but the last, the classes")
     if not xp.isdtype(classes.dtype, "integral") and classes.size:
         raise TypeError(f"cross_entropy: targets must be integer classes, not {Tensor(classes).dtype}")
     if not 0 <= label_smoothing <= 1:
@@ -93,5 +97,5 @@ def _check_targets(logits: Tensor, classes: Any, ignore_index: int, label_smooth
     if not xp.all(xp.logical_or(inside, classes == ignore_index)):
         wrong = next(each for each in xp.reshape(classes, (-1,)).tolist()
                      if each != ignore_index and not 0 <= each < logits.shape[-1])
-        raise IndexError(f"cross_entropy: target {wrong} is outside the {logits.shape[-1]} classes of the "
-                         f"logits (and is not ignore_index, {ignore_index})")
+        raise IndexError(f"cross_entropy: target {wrong} is outside the {logits.shape[-1]} classes "
+                         f"of the logits (and is not ignore_index, {ignore_index})")

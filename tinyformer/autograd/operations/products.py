@@ -5,21 +5,23 @@ from __future__ import annotations
 from typing import Any, Optional
 
 from tinyformer.arrays import xp
-from tinyformer.autograd.operations.operands import as_tensor
+from tinyformer.autograd.operations.operands import as_tensor, check_broadcast, floats
 from tinyformer.autograd.tensor import Tensor, record
 
 
 def matmul(x: Any, y: Any) -> Tensor:
     """The matrix product (..., N, K) @ (..., K, M) -> (..., N, M) over the last two axes.
 
-    With Y = A B, the gradients are G B^T and A^T G: each is the product whose shapes fit. A tensor with
-    one axis is a row on the left and a column on the right. Raises ValueError naming both shapes.
+    With Y = A B, the gradients are G B^T and A^T G: each is the product whose shapes fit. A tensor
+    with one axis is a row on the left and a column on the right. Raises ValueError naming both
+    shapes.
     """
     x, y = as_tensor(x), as_tensor(y)
     a, b = x.data, y.data
     if not a.shape or not b.shape or a.shape[-1] != b.shape[-2 if len(b.shape) > 1 else 0]:
-        raise ValueError(f"matmul: shapes {x.shape} and {y.shape} do not fit: the last length on the left "
-                         "must equal the last but one on the right")
+        raise ValueError(f"matmul: shapes {x.shape} and {y.shape} do not fit: the last length on "
+                         "the left must equal the last but one on the right")
+    check_broadcast("matmul, all axes but the last two", a.shape[:-2], b.shape[:-2])
     rows = a if len(a.shape) > 1 else xp.expand_dims(a, axis=0)
     columns = b if len(b.shape) > 1 else xp.expand_dims(b, axis=1)
 
@@ -46,10 +48,14 @@ def linear(x: Tensor, weight: Tensor, bias: Optional[Tensor] = None) -> Tensor:
     Y = X W^T, dX = G W, dW = G^T X; and db is the sum of the rows of G.
     Raises ValueError naming the width of x and the shape of the weight.
     """
+    x, weight = floats(x), floats(weight)
     w = weight.data
-    if len(x.data.shape) == 0 or x.data.shape[-1] != w.shape[1]:
-        raise ValueError(f"linear: x of shape {x.shape} does not fit a weight of shape {weight.shape} "
-                         f"(out, in): the last length of x must be {w.shape[1]}")
+    if len(w.shape) != 2 or not x.data.shape or x.data.shape[-1] != w.shape[1]:
+        raise ValueError(f"linear: x of shape {x.shape} does not fit a weight of shape "
+                         f"{weight.shape} (out, in): the last length of x must be the last of the weight")
+    if bias is not None and bias.shape != w.shape[:1]:
+        raise ValueError(f"linear: a bias of shape {bias.shape} does not fit a weight of shape "
+                         f"{weight.shape} (out, in): it needs one number for each output")
     leading = tuple(x.data.shape[:-1])
     rows = xp.reshape(x.data, (-1, w.shape[1])) if x.size else xp.zeros((0, w.shape[1]), x.data.dtype)
     y = xp.matmul(rows, xp.matrix_transpose(w))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 from math import prod
 from typing import Any, Optional, Sequence, Tuple, Union
 
@@ -12,11 +13,16 @@ from tinyformer.autograd.tensor import Tensor, record
 Axes = Optional[Union[int, Sequence[int]]]
 
 
+def _axes(axis: Axes) -> Any:
+    """Several axes as the tuple that the array functions ask for."""
+    return axis if axis is None or hasattr(axis, "__index__") else tuple(axis)
+
+
 def _kept(shape: Tuple[int, ...], axis: Axes) -> Tuple[int, ...]:
     """The shape with the reduced axes at length 1, in which the results stretch back over the input."""
     if axis is None:
         return (1,) * len(shape)
-    axes = {each % len(shape) for each in ([axis] if isinstance(axis, int) else axis)}
+    axes = {each % len(shape) for each in (axis if isinstance(axis, tuple) else (axis,))}
     return tuple(1 if position in axes else length for position, length in enumerate(shape))
 
 
@@ -27,6 +33,7 @@ def _count(shape: Tuple[int, ...], kept: Tuple[int, ...]) -> int:
 
 def sum(x: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
     """The sum along the axes. The gradient is g for every element of a group."""
+    axis = _axes(axis)
     y = xp.sum(x.data, axis=axis, keepdims=keepdims)
     shape = x.data.shape
     return record("sum", y, (x, lambda g: xp.broadcast_to(xp.reshape(g, _kept(shape, axis)), shape)))
@@ -35,6 +42,7 @@ def sum(x: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
 def mean(x: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
     """The mean along the axes. The gradient is g / n for every element of a group of n."""
     x = floats(x)
+    axis = _axes(axis)
     y = xp.mean(x.data, axis=axis, keepdims=keepdims)
     shape = x.data.shape
     kept = _kept(shape, axis)
@@ -45,6 +53,7 @@ def mean(x: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
 def max(x: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
     """The largest element along the axes. Equal largest elements share the gradient evenly."""
     a = x.data
+    axis = _axes(axis)
     y = xp.max(a, axis=axis, keepdims=keepdims)
     kept = _kept(a.shape, axis)
 
@@ -59,13 +68,15 @@ def max(x: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
 def var(x: Tensor, axis: Axes = None, correction: float = 1, keepdims: bool = False) -> Tensor:
     """The sum of squared distances from the mean, divided by n - correction.
 
-    The gradient is 2 (x - mean) g / (n - correction): the mean moves too, but the distances from it sum
-    to 0, so that it adds nothing. PyTorch's default of 1 is the unbiased estimate; layer norm uses 0.
+    The gradient is 2 (x - mean) g / (n - correction): the mean moves too, but the distances from it
+    sum to 0, so that it adds nothing. PyTorch's default of 1 is the unbiased estimate; layer norm
+    uses 0.
     """
     x = floats(x)
     a = x.data
+    axis = _axes(axis)
     y = xp.var(a, axis=axis, correction=correction, keepdims=keepdims)
     kept = _kept(a.shape, axis)
-    distance = a - xp.mean(a, axis=axis, keepdims=True)
-    freedom = _count(a.shape, kept) - correction
-    return record("var", y, (x, lambda g: distance * (xp.reshape(g, kept) * (2 / freedom))))
+    freedom = builtins.max(_count(a.shape, kept) - correction, 0)
+    return record("var", y, (x, lambda g: (
+        a - xp.mean(a, axis=axis, keepdims=True)) * (xp.reshape(g, kept) * 2 / freedom)))
