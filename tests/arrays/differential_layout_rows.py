@@ -285,8 +285,8 @@ def operator_row(function: Callable[[Any, Any], Any]) -> Callable[[str, Draw], I
 
 
 def bit_operators(name: str, draw: Draw) -> Iterator[Case]:
-    """& and | of bools and ints on either side, and their refusal of floats."""
-    for function in (lambda xp, x, y: x & y, lambda xp, x, y: x | y):
+    """&, | and ^ of bools and ints on either side, and their refusal of floats."""
+    for function in (lambda xp, x, y: x & y, lambda xp, x, y: x | y, lambda xp, x, y: x ^ y):
         yield from binary_cases(function, draw, ["bool", "int"], count=20)
         yield Case(function, (draw.numbers((2,)), draw.numbers((2,), "bool")))
         yield Case(function, (draw.numbers((2,)), True))
@@ -305,7 +305,7 @@ OPERATOR_ROWS = {name: operator_row(function) for name, function in OPERATORS.it
 OPERATOR_ROWS.update({
     "**": lambda name, draw: powers(name, draw, lambda xp, x, y: x ** y),
     "@": lambda name, draw: matmul(name, draw, lambda xp, x, y: x @ y),
-    "& |": bit_operators,
+    "& | ^": bit_operators,
     "- abs ~": unary_operators,
     "[]": lambda name, draw: keyed_cases(draw, lambda xp, x, key: x[key], lambda shape: ()),
 })

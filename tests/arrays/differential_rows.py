@@ -56,10 +56,9 @@ def methods(name: str, draw: Draw) -> Iterator[Case]:
         yield Case(lambda xp, x: [isinstance(x, xp.Array), x.ndim, x.size, list(x.shape)], (x,))
         for convert in (len, list, bool, lambda x: x.item()):
             yield Case(lambda xp, convert, x: convert(x), (convert, x))
-        if len(x.values) != 1 or not x.shape:           # NumPy warns that one element will not do
-            yield Case(lambda xp, x: operator.index(x), (x,))
-            if x.values and all(map(math.isfinite, x.values)):
-                yield Case(lambda xp, x: [float(x), int(x)], (x,))
+        yield Case(lambda xp, x: operator.index(x), (x,))
+        if x.values and all(map(math.isfinite, x.values)):
+            yield Case(lambda xp, x: [float(x), int(x)], (x,))
         yield Case(lambda xp, x: hash(x) is None, (Numbers([1.0], (1,), "float"),))
 
 

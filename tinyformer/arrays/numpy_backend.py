@@ -232,7 +232,7 @@ def scatter_along_axis(shape: Any, indices: Any, values: Any, axis: int = -1) ->
 def with_item(x: Any, key: Any, value: Any) -> Any:
     """A copy of `x` in which the elements that the key names are `value`."""
     out = np.array(x)
-    out[key] = value
+    out[key] = np.asarray(value)
     return out
 
 

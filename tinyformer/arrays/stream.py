@@ -41,7 +41,7 @@ class Stream:
     def restore(self, state: Sequence[int]) -> None:
         """Go on from a state that `state()` gave. Raises ValueError for anything else."""
         words = list(state)
-        if len(words) != 625 or not all(isinstance(word, int) and 0 <= word < 2 ** 32 for word in words) \
+        if len(words) != 625 or not all(type(word) is int and 0 <= word < 2 ** 32 for word in words) \
                 or words[624] > 624:
             raise ValueError(f"a random state is 625 integers below 2**32, the last at most 624; "
                              f"this is not one (length {len(words)})")

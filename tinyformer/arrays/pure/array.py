@@ -117,10 +117,11 @@ class Array:
     __pow__, __rpow__ = _operator("pow"), _operator("pow", reflected=True)
     __and__, __rand__ = _operator("bitwise_and"), _operator("bitwise_and", reflected=True)
     __or__, __ror__ = _operator("bitwise_or"), _operator("bitwise_or", reflected=True)
+    __xor__, __rxor__ = _operator("bitwise_xor"), _operator("bitwise_xor", reflected=True)
     __lt__, __le__ = _operator("less"), _operator("less_equal")
     __gt__, __ge__ = _operator("greater"), _operator("greater_equal")
     __eq__, __ne__ = _operator("equal"), _operator("not_equal")
-    __hash__ = None             # == is elementwise, so an array is no key of a dictionary
+    __hash__ = None  # type: ignore[assignment]     # == is elementwise: an array is no key
 
     def __matmul__(self, other: Any) -> "Array":
         return products.matmul(self, other)
@@ -173,8 +174,8 @@ def kind_of(value: Any) -> str:
 
 
 def _exact(value: Any) -> Any:
-    """A float as the Fraction that it is; other numbers are exact already."""
-    if not isinstance(value, float):
+    """An int or float as the Fraction that it is (int / int would be a float); others are exact."""
+    if not isinstance(value, (int, float)):
         return value
     from fractions import Fraction
     return Fraction(value)
@@ -310,7 +311,7 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> Ar
     Raises TypeError for bounds that are no integers, ValueError for a step of 0.
     """
     start, stop = (0, start) if stop is None else (start, stop)
-    return asarray(range(start, stop, step), dtype or "int")
+    return asarray(range(index(start), index(stop), index(step)), dtype or "int")
 
 
 # Array's operators are the functions of these modules, and they need Array: hence the last line.

@@ -291,6 +291,11 @@ def bitwise_or(x: Any, y: Any) -> Array:
     return _bitwise("bitwise_or", x, y, operator.or_)
 
 
+def bitwise_xor(x: Any, y: Any) -> Array:
+    """The operator ^: just one is true, or the bits in which two ints differ."""
+    return _bitwise("bitwise_xor", x, y, operator.xor)
+
+
 def bitwise_invert(x: Array) -> Array:
     """The operator ~: not true, or every bit of an int turned over."""
     if x.kind == "bool":

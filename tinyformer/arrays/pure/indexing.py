@@ -11,7 +11,8 @@ from math import prod
 from operator import add
 from typing import Any, Dict, List, Sequence, Tuple
 
-from tinyformer.arrays.pure.array import Array, Shape, as_shape, asarray, full
+from tinyformer.arrays.pure.array import (Array, Shape, as_shape, asarray, full, is_foreign,
+                                          mixed_backends)
 from tinyformer.arrays.pure.layout import (broadcast_shapes, broadcast_to, expand, gather, normal_axis)
 
 Group = Tuple[Sequence[int], Shape]  # offsets into the flat list, and the axes of the selection they make
@@ -93,6 +94,8 @@ def _entry(entry: Any) -> Any:
         if entry.kind not in ("int", "bool"):
             raise IndexError(f"an index array must hold int or bool, not {entry.kind}")
         return entry
+    if is_foreign(entry):
+        raise mixed_backends("numpy", "python")
     if not hasattr(entry, "__index__"):
         raise IndexError(f"{entry!r} is no index: use integers, slices, ..., None, integer or bool arrays")
     return Array([entry.__index__()], (), "int")

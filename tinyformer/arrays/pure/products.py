@@ -62,7 +62,7 @@ def matmul(x: Any, y: Any) -> Array:
     kind = common_kind("matmul", x.kind, y.kind)
     shape = broadcast_shapes("matmul", left[:-2], right[:-2]) + (left[-2], right[-1])
     if left[-1] == 0:
-        values = [0.0 if kind == "float" else 0] * prod(shape)
+        values = convert([0], kind) * prod(shape)
     elif right[:-2] == (1,) * len(right[:-2]):       # one matrix on the right serves all rows
         values = _product(x.values, y.values, left[-1], right[-1])
     else:

@@ -12,7 +12,7 @@ from math import prod
 from operator import ne
 from typing import Any, Callable, List, Optional, Sequence, Tuple, Union
 
-from tinyformer.arrays.pure.array import Array, Shape, asarray
+from tinyformer.arrays.pure.array import Array, Shape, asarray, convert
 from tinyformer.arrays.pure.elementwise import divide, sqrt, square, subtract
 from tinyformer.arrays.pure.layout import normal_axes, permute_dims
 
@@ -54,7 +54,7 @@ def _reduce(x: Any, axis: Axes, keepdims: bool, function: Callable[[List[Any]], 
 def sum(x: Any, axis: Axes = None, keepdims: bool = False) -> Array:
     """The sum along the axes; a count of the true elements for a bool array."""
     x = asarray(x)
-    zero = 0.0 if x.kind == "float" else 0
+    zero = convert([0], "int" if x.kind == "bool" else x.kind)[0]
     return _reduce(x, axis, keepdims, lambda line: builtins.sum(line, zero),
                    "int" if x.kind == "bool" else None)
 
