@@ -30,7 +30,7 @@ Version = List[int]     # one number: how often the data was replaced; shared wh
 
 
 class no_grad(ContextDecorator):
-    """Inside, operations are not recorded: a context manager and a decorator, nesting, per thread."""
+    """Inside, operations are not recorded. A context manager and a decorator; nests; per thread."""
 
     def __init__(self) -> None:
         self.tokens: List[Any] = []
@@ -74,8 +74,8 @@ class Node:
     said.
     """
 
-    __slots__ = ("name", "shape", "dtype", "where", "number", "edges", "versions", "retains", "grad",
-                 "__weakref__")
+    __slots__ = ("name", "shape", "dtype", "where", "number", "edges", "versions", "retains",
+                 "grad", "__weakref__")
 
     def __init__(self, name: str, data: Any, edges: List[Edges],
                  versions: List[Tuple[Version, int]]) -> None:
@@ -203,7 +203,7 @@ class Table:
 
     def __init__(self) -> None:
         self.sums: Dict[Any, Any] = {}
-        self.owned: Set[Any] = set()           # those whose sum is an array that nobody else can hold
+        self.owned: Set[Any] = set()       # those whose sum is an array that nobody else can hold
 
     def add(self, target: Any, g: Any) -> None:
         """Add a contribution to the gradient of a node or leaf."""

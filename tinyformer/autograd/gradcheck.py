@@ -56,7 +56,8 @@ class _Problem:
                   for array, checked in zip(self.arrays, self.checked)]
         result = self.function(*leaves)
         if not isinstance(result, Tensor) or not is_float(result):
-            raise TypeError(f"gradcheck needs a function that returns one float tensor, not {result!r:.60}")
+            raise TypeError("gradcheck needs a function that returns one float tensor, not "
+                            f"{result!r:.60}")
         return leaves, result
 
     def gradients(self) -> List[List[float]]:

@@ -11,7 +11,9 @@ LONG = 64           # more elements than this are shortened
 
 def dtype_name(dtype: Any) -> str:
     """The name of a dtype of either backend."""
-    return {"float": "float64", "int": "int64"}.get(dtype, dtype) if isinstance(dtype, str) else str(dtype)
+    if isinstance(dtype, str):
+        return {"float": "float64", "int": "int64"}.get(dtype, dtype)
+    return str(dtype)
 
 
 def tensor_text(tensor: Any) -> str:

@@ -36,7 +36,7 @@ class Tensor:
     """
 
     __slots__ = ("_data", "_grad", "_requires_grad", "_node", "_version", "__weakref__")
-    __array_ufunc__ = None              # ndarray * tensor asks the tensor, instead of making objects
+    __array_ufunc__ = None              # ndarray * tensor asks the tensor; else it makes objects
 
     def __init__(self, data: Any, dtype: Optional[str] = None, requires_grad: bool = False) -> None:
         given = data
@@ -44,7 +44,7 @@ class Tensor:
             _check_not_in_graph(data)
             given = data._data
         self._data: Any = xp.asarray(given, None if dtype is None else _dtype(dtype))
-        if self._data.dtype == "exact":
+        if type(self._data.dtype) is str and self._data.dtype == "exact":
             self._data = _unwrapped(self._data, data, dtype)
         self._grad: Optional[Tensor] = None
         self._requires_grad = False
@@ -57,18 +57,20 @@ class Tensor:
 
     @property
     def data(self) -> Any:
-        """The raw array. Setting it replaces the numbers; a graph that used the old ones refuses."""
+        """The raw array. When it is set, a graph that used the old numbers refuses backward()."""
         return self._data
 
     @data.setter
     def data(self, value: Any) -> None:
         value = xp.asarray(value._data if isinstance(value, Tensor) else value)
         if value.shape != self._data.shape:
-            raise ValueError(f"data of shape {value.shape} cannot replace data of shape {self.shape}")
+            raise ValueError(f"data of shape {tuple(value.shape)} cannot replace data of shape "
+                             f"{self.shape}")
         self.touch()
-        if value is not self._data:                     # what still shares the old numbers counts on
-            self._version = list(self._version)
-        self._data = xp.astype(value, self._data.dtype) if value.dtype != self._data.dtype else value
+        if value is not self._data:
+            self._version = list(self._version)     # the former stays with what shares the old data
+        same = value.dtype == self._data.dtype
+        self._data = value if same else xp.astype(value, self._data.dtype)
 
     def touch(self) -> None:
         """Say that the numbers of `data` were changed in place, so that older graphs refuse."""
@@ -92,7 +94,8 @@ class Tensor:
     @grad.setter
     def grad(self, value: Optional[Tensor]) -> None:
         if value is not None and (not isinstance(value, Tensor) or value.shape != self.shape):
-            raise ValueError(f"grad must be None or a Tensor of shape {self.shape}, not {value!r:.60}")
+            raise ValueError(f"grad must be None or a Tensor of shape {self.shape}, not "
+                             f"{value!r:.60}")
         self._grad = value
 
     @property
@@ -107,7 +110,8 @@ class Tensor:
                                f"{self._node}. Use .detach() to cut it off")
         if value and xp.isdtype(self._data.dtype, "integral") or value and self.dtype == "bool":
             raise TypeError(f"a tensor of dtype {self.dtype} cannot require a gradient: only "
-                            "floats have derivatives. Make it float, e.g. tensor(..., dtype='float64')")
+                            "floats have derivatives. Make it float, e.g. tensor(..., "
+                            "dtype='float64')")
         self._requires_grad = bool(value)
 
     @property
@@ -149,7 +153,7 @@ class Tensor:
         return self._data.tolist()
 
     def numpy(self) -> Any:
-        """The numbers as a NumPy array, in either backend; RuntimeError if they require a gradient."""
+        """The numbers as a NumPy array, in either backend; RuntimeError if they need a gradient."""
         return self.__array__()
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
@@ -159,8 +163,7 @@ class Tensor:
         from tinyformer.arrays import numpy_backend
         if isinstance(self._data, numpy_backend.Array):
             return numpy_backend.astype(self._data, dtype) if dtype else self._data
-        names = {"float64": numpy_backend.float64, "int64": numpy_backend.int64, "bool": numpy_backend.bool}
-        return numpy_backend.asarray(self.tolist(), dtype or names[self.dtype])
+        return numpy_backend.asarray(self.tolist(), dtype or getattr(numpy_backend, self.dtype))
 
     def __repr__(self) -> str:
         return tensor_text(self)
@@ -236,7 +239,8 @@ class Tensor:
     def __reduce__(self) -> Any:
         if self._node is not None:
             raise RuntimeError(f"the result of {self._node} is part of a graph and cannot be "
-                               "copied or pickled: use .detach() for its numbers, or copy the leaves")
+                               "copied or pickled: use .detach() for its numbers, or copy the "
+                               "leaves")
         return _rebuild, (type(self), self._data, self._requires_grad, self._grad)
 
     # Arithmetic, elementwise with broadcasting
@@ -330,7 +334,8 @@ class Tensor:
     def __setitem__(self, key: Any, value: Any) -> None:
         if isinstance(value, Tensor) and value._requires_grad and is_grad_enabled():
             raise RuntimeError("assigning a tensor that requires a gradient into another one is "
-                               "not supported: build the result with stack(...), concat(...) or where(...)")
+                               "not supported: build the result with stack(...), concat(...) "
+                               "or where(...)")
         value = value._data if isinstance(value, Tensor) else value
         self.data = xp.with_item(self._data, operations.raw_key(key), value)
 
@@ -341,6 +346,8 @@ class Tensor:
     def transpose(self, axis0: int, axis1: int) -> Tensor:
         """Two axes exchanged."""
         order = list(range(self.ndim))
+        if not all(-self.ndim <= axis < self.ndim for axis in (axis0, axis1)):
+            raise IndexError(f"transpose: axes {axis0} and {axis1} of a tensor of shape {self.shape}")
         order[axis0], order[axis1] = order[axis1], order[axis0]
         return operations.permute(self, order)
 
@@ -368,7 +375,7 @@ class Tensor:
         return operations.max(self, axis, keepdims)
 
     def var(self, axis: Axes = None, correction: float = 1, keepdims: bool = False) -> Tensor:
-        """The variance along the axes; divided by the count less `correction`, which is 1 as in PyTorch."""
+        """The variance along the axes, divided by n - `correction`: by n - 1, as in PyTorch."""
         return operations.var(self, axis, correction, keepdims)
 
     def argmax(self, axis: Optional[int] = None) -> Tensor:
@@ -394,7 +401,8 @@ def _check_not_in_graph(tensor: Tensor) -> None:
     """RuntimeError if a new tensor made of this one would silently be cut off from the graph."""
     if tensor._node is not None and is_grad_enabled():
         raise RuntimeError(f"a new tensor made of the result of {tensor._node} would be cut off "
-                           "from its graph, and no gradient would pass: use the result as it is, or .detach() it")
+                           "from its graph, and no gradient would pass: use the result as it is, "
+                           "or .detach() it")
 
 
 def _check_bare(tensor: Tensor) -> None:
@@ -406,7 +414,7 @@ def _check_bare(tensor: Tensor) -> None:
 
 
 def _unwrapped(array: Any, given: Any, dtype: Optional[str]) -> Any:
-    """The pure backend takes tensors in nested lists for exact numbers; here their numbers replace them."""
+    """The array of nested lists whose tensors the pure backend has taken for exact numbers."""
     if not any(isinstance(value, Tensor) for value in array.values):
         return array
 
@@ -487,7 +495,8 @@ def record(name: str, data: Any, *edges: Tuple[Any, Optional[Callable[[Any], Any
 def _check_dtypes(name: str, operand: Any, result: Any) -> None:
     if operand != result and xp.isdtype(operand, "real floating"):
         raise TypeError(f"{name}: {dtype_name(operand)} and {dtype_name(result)} never mix "
-                        "silently; make both tensors of one dtype (set_default_dtype sets that of new ones)")
+                        "silently; make both tensors of one dtype (set_default_dtype sets that of "
+                        "new ones)")
 
 
 # A tensor's operators are the functions of this module, and they need Tensor: hence the last line.

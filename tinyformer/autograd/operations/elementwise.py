@@ -10,7 +10,7 @@ import math
 from typing import Any, Callable
 
 from tinyformer.arrays import xp
-from tinyformer.autograd.operations.operands import as_tensor, floats, pair
+from tinyformer.autograd.operations.operands import as_tensor, check_broadcast, floats, pair
 from tinyformer.autograd.tensor import Tensor, record
 
 
@@ -145,10 +145,15 @@ def _gelu_tanh(x: Tensor, a: Any) -> Tensor:
 
 
 def where(condition: Any, x: Any, y: Any) -> Tensor:
-    """x where the condition is true, else y. Each gradient is g where its operand was chosen, else 0."""
+    """x where the condition is true, else y. A gradient is g where its operand was chosen, else 0.
+
+    Raises ValueError naming two shapes that do not broadcast.
+    """
     condition = as_tensor(condition)
     chosen = condition.data
     x, y = pair("where", x, y)
+    for operand in (x, y):
+        check_broadcast("where", condition.shape, operand.shape)
     return record("where", xp.where(chosen, x.data, y.data), (condition, None),
                   (x, lambda g: xp.where(chosen, g, xp.zeros_like(g))),
                   (y, lambda g: xp.where(chosen, xp.zeros_like(g), g)))

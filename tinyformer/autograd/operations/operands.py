@@ -53,7 +53,7 @@ def _beside(value: Any, tensor: Tensor) -> Tensor:
 
 
 def _one_dtype(x: Tensor, y: Tensor) -> Tuple[Tensor, Tensor]:
-    """Integers and bools take the dtype of the floats beside them; two float dtypes are left to clash."""
+    """Integers and bools take the dtype of the floats beside them; two float dtypes clash later."""
     if is_float(x) and not is_float(y):
         return x, Tensor(xp.astype(y.data, x.data.dtype))
     if is_float(y) and not is_float(x):

@@ -40,8 +40,8 @@ def log_softmax(x: Tensor, axis: int = -1) -> Tensor:
                   (x, lambda g: g - xp.exp(y) * xp.sum(g, axis=axis, keepdims=True)))
 
 
-def cross_entropy(logits: Tensor, targets: Any, ignore_index: int = -100, label_smoothing: float = 0.0,
-                  reduction: str = "mean") -> Tensor:
+def cross_entropy(logits: Tensor, targets: Any, ignore_index: int = -100,
+                  label_smoothing: float = 0.0, reduction: str = "mean") -> Tensor:
     """-ln of the probability that softmax(logits) gives to the targets, in nats.
 
     logits (..., V), targets integers (...); the mean over the targets that are not `ignore_index`,
@@ -86,11 +86,14 @@ def _check_targets(logits: Tensor, classes: Any, ignore_index: int, label_smooth
                    reduction: str) -> None:
     if not logits.shape or tuple(classes.shape) != logits.shape[:-1]:
         raise ValueError(f"cross_entropy: targets of shape {tuple(classes.shape)} do not fit "
-                         f"logits of shape {logits.shape}: they must have all its axes but the last, the classes")
+                         f"logits of shape {logits.shape}: they must have all its axes "
+                         "but the last, the classes")
     if not xp.isdtype(classes.dtype, "integral") and classes.size:
-        raise TypeError(f"cross_entropy: targets must be integer classes, not {Tensor(classes).dtype}")
+        raise TypeError("cross_entropy: targets must be integer classes, not "
+                        f"{Tensor(classes).dtype}")
     if not 0 <= label_smoothing <= 1:
-        raise ValueError(f"cross_entropy: label_smoothing must lie in [0, 1], not {label_smoothing}")
+        raise ValueError("cross_entropy: label_smoothing must lie in [0, 1], not "
+                         f"{label_smoothing}")
     if reduction not in ("mean", "sum"):
         raise ValueError(f"cross_entropy: reduction is 'mean' or 'sum', not {reduction!r}")
     inside = xp.logical_and(classes >= 0, classes < logits.shape[-1])

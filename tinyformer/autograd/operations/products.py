@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any, Optional
 
 from tinyformer.arrays import xp
@@ -52,12 +53,13 @@ def linear(x: Tensor, weight: Tensor, bias: Optional[Tensor] = None) -> Tensor:
     w = weight.data
     if len(w.shape) != 2 or not x.data.shape or x.data.shape[-1] != w.shape[1]:
         raise ValueError(f"linear: x of shape {x.shape} does not fit a weight of shape "
-                         f"{weight.shape} (out, in): the last length of x must be the last of the weight")
+                         f"{weight.shape} (out, in): the last length of x must be "
+                         "the last of the weight")
     if bias is not None and bias.shape != w.shape[:1]:
         raise ValueError(f"linear: a bias of shape {bias.shape} does not fit a weight of shape "
                          f"{weight.shape} (out, in): it needs one number for each output")
     leading = tuple(x.data.shape[:-1])
-    rows = xp.reshape(x.data, (-1, w.shape[1])) if x.size else xp.zeros((0, w.shape[1]), x.data.dtype)
+    rows = xp.reshape(x.data, (prod(leading), w.shape[1]))
     y = xp.matmul(rows, xp.matrix_transpose(w))
     if bias is not None:
         y = y + bias.data

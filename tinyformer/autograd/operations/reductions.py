@@ -19,7 +19,7 @@ def _axes(axis: Axes) -> Any:
 
 
 def _kept(shape: Tuple[int, ...], axis: Axes) -> Tuple[int, ...]:
-    """The shape with the reduced axes at length 1, in which the results stretch back over the input."""
+    """The shape with the reduced axes at length 1, so that results stretch back over the input."""
     if axis is None:
         return (1,) * len(shape)
     axes = {each % len(shape) for each in (axis if isinstance(axis, tuple) else (axis,))}
@@ -36,7 +36,8 @@ def sum(x: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
     axis = _axes(axis)
     y = xp.sum(x.data, axis=axis, keepdims=keepdims)
     shape = x.data.shape
-    return record("sum", y, (x, lambda g: xp.broadcast_to(xp.reshape(g, _kept(shape, axis)), shape)))
+    return record("sum", y, (
+        x, lambda g: xp.broadcast_to(xp.reshape(g, _kept(shape, axis)), shape)))
 
 
 def mean(x: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
