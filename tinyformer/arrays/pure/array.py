@@ -20,22 +20,12 @@ class AxisError(ValueError, IndexError):
     """An axis that the array does not have; both a ValueError and an IndexError, as in NumPy."""
 
 
-def _operator(name: str, reflected: bool = False) -> Callable[[Any, Any], Any]:
-    """The method of an operator: the elementwise function `name`, of (other, self) when reflected.
-
-    Anything that sets `__array_ufunc__ = None` is asked to do the operation itself: NumPy's protocol,
-    by which a tensor beside an array is not taken for a number.
-    """
-    def method(self: Any, other: Any) -> Any:
-        if type(other) is not Array and getattr(other, "__array_ufunc__", True) is None:
-            return NotImplemented
-        function = getattr(elementwise, name)
-        return function(other, self) if reflected else function(self, other)
-    return method
-
-
 class Array:
-    """Numbers in row-major order: `values[i * shape[1] + j]` is the element (i, j) of a matrix."""
+    """Numbers in row-major order: `values[i * shape[1] + j]` is the element (i, j) of a matrix.
+
+    The operators and the index brackets are given to the class by the modules that define what they do:
+    `elementwise`, `products` and `indexing`.
+    """
 
     __slots__ = ("values", "shape", "kind")
 
@@ -85,7 +75,8 @@ class Array:
         return self.shape[0]
 
     def __iter__(self) -> Iterator["Array"]:
-        return (self[row] for row in range(len(self)))
+        whole: Any = self
+        return (whole[row] for row in range(len(self)))
 
     def __bool__(self) -> bool:
         return bool(self.item())
@@ -107,42 +98,32 @@ class Array:
             raise TypeError(f"only an int array is an index, not a {self.kind} one")
         return index(self._scalar())
 
-    def __getitem__(self, key: Any) -> "Array":
-        return indexing.getitem(self, key)
-
-    __add__, __radd__ = _operator("add"), _operator("add", reflected=True)
-    __sub__, __rsub__ = _operator("subtract"), _operator("subtract", reflected=True)
-    __mul__, __rmul__ = _operator("multiply"), _operator("multiply", reflected=True)
-    __truediv__, __rtruediv__ = _operator("divide"), _operator("divide", reflected=True)
-    __pow__, __rpow__ = _operator("pow"), _operator("pow", reflected=True)
-    __and__, __rand__ = _operator("bitwise_and"), _operator("bitwise_and", reflected=True)
-    __or__, __ror__ = _operator("bitwise_or"), _operator("bitwise_or", reflected=True)
-    __xor__, __rxor__ = _operator("bitwise_xor"), _operator("bitwise_xor", reflected=True)
-    __lt__, __le__ = _operator("less"), _operator("less_equal")
-    __gt__, __ge__ = _operator("greater"), _operator("greater_equal")
-    __eq__, __ne__ = _operator("equal"), _operator("not_equal")
     __hash__ = None  # type: ignore[assignment]     # == is elementwise: an array is no key
-
-    def __matmul__(self, other: Any) -> "Array":
-        return products.matmul(self, other)
-
-    def __rmatmul__(self, other: Any) -> "Array":
-        return products.matmul(other, self)
-
-    def __neg__(self) -> "Array":
-        return elementwise.negative(self)
-
-    def __abs__(self) -> "Array":
-        return elementwise.abs(self)
-
-    def __invert__(self) -> "Array":
-        return elementwise.bitwise_invert(self)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
         raise mixed_backends("python", "numpy")
 
     def __array__(self, *arguments: Any, **options: Any) -> Any:
         raise mixed_backends("python", "numpy")
+
+
+def give_operator(symbol: str, function: Callable[[Any, Any], Array]) -> None:
+    """Make `function` the operator `symbol` of Array ("add" for __add__), and its reflected form.
+
+    Anything that sets `__array_ufunc__ = None` is left to do the operation itself: NumPy's protocol, by
+    which a tensor beside an array is not taken for a number.
+    """
+    def method(self: Array, other: Any) -> Any:
+        if type(other) is not Array and getattr(other, "__array_ufunc__", True) is None:
+            return NotImplemented
+        return function(self, other)
+
+    def reflected(self: Array, other: Any) -> Any:
+        return function(other, self)
+
+    setattr(Array, f"__{symbol}__", method)
+    if symbol not in ("lt", "le", "gt", "ge", "eq", "ne"):         # these reflect each other
+        setattr(Array, f"__r{symbol}__", reflected)
 
 
 def mixed_backends(one: str, other: str) -> TypeError:
@@ -216,11 +197,12 @@ def asarray(obj: Any, dtype: Any = None) -> Array:
     values: List[Any] = []
     kinds: Set[str] = set()
     shape = _flatten(obj, values, kinds)
-    samples = dict(zip(map(type, values), values))          # one number of each type
-    kinds = kinds.union(map(kind_of, samples.values())) or {"float"}
+    types = set(map(type, values))
+    native = types <= {bool, int, float}
+    samples = types if native else dict(zip(map(type, values), values)).values()
+    kinds = kinds.union(each.__name__ if native else kind_of(each) for each in samples) or {"float"}
     kind = dtype or max(kinds, key=RANK.__getitem__)
-    native = kinds == {kind} and samples.keys() <= {bool, int, float}
-    return Array(values if native else convert(values, kind), shape, kind)
+    return Array(values if native and kinds == {kind} else convert(values, kind), shape, kind)
 
 
 def _flatten(obj: Any, values: List[Any], kinds: Set[str]) -> Shape:
@@ -235,7 +217,7 @@ def _flatten(obj: Any, values: List[Any], kinds: Set[str]) -> Shape:
     if not isinstance(obj, (list, tuple, range)):
         values.append(obj)
         return ()
-    if obj and not any(isinstance(row, (list, tuple, range, Array)) for row in obj):
+    if obj and not any(issubclass(each, (list, tuple, range, Array)) for each in set(map(type, obj))):
         values.extend(obj)
         return (len(obj),)
     shapes = [_flatten(row, values, kinds) for row in obj]
@@ -312,7 +294,3 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> Ar
     """
     start, stop = (0, start) if stop is None else (start, stop)
     return asarray(range(index(start), index(stop), index(step)), dtype or "int")
-
-
-# Array's operators are the functions of these modules, and they need Array: hence the last line.
-from tinyformer.arrays.pure import elementwise, indexing, products  # noqa: E402

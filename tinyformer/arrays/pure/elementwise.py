@@ -13,8 +13,8 @@ import operator
 from itertools import repeat
 from typing import Any, Callable, Iterable, Tuple
 
-from tinyformer.arrays.pure.array import (CONVERT, Array, Shape, asarray, common_kind, convert, is_foreign,
-                                          kind_of, mixed_backends)
+from tinyformer.arrays.pure.array import (CONVERT, Array, Shape, asarray, common_kind, convert,
+                                          give_operator, is_foreign, kind_of, mixed_backends)
 from tinyformer.arrays.pure.layout import broadcast_shapes, expand
 
 inf, nan, pi = math.inf, math.nan, math.pi
@@ -328,3 +328,13 @@ def where(condition: Any, x: Any, y: Any) -> Array:
         a, b = expand(list(a), shape, whole), expand(list(b), shape, whole)
         condition, shape = Array(expand(condition.values, condition.shape, whole), whole, "bool"), whole
     return Array([p if c else q for c, p, q in zip(condition.values, a, b)], shape, kind)
+
+
+for _symbol, _function in {
+        "add": add, "sub": subtract, "mul": multiply, "truediv": divide, "pow": pow,
+        "eq": equal, "ne": not_equal, "lt": less, "le": less_equal, "gt": greater, "ge": greater_equal,
+        "and": bitwise_and, "or": bitwise_or, "xor": bitwise_xor}.items():
+    give_operator(_symbol, _function)
+setattr(Array, "__neg__", negative)
+setattr(Array, "__abs__", abs)
+setattr(Array, "__invert__", bitwise_invert)

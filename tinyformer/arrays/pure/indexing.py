@@ -149,6 +149,9 @@ def getitem(x: Array, key: Any) -> Array:
     return Array(values, shape, x.kind)
 
 
+setattr(Array, "__getitem__", getitem)
+
+
 def _stretched(values: Any, shape: Shape, kind: Any = None) -> Array:
     """The values for a selection of `shape`, to which they must broadcast."""
     given = asarray(values, kind)

@@ -70,22 +70,18 @@ def _picker(offset: int, shape: Shape, strides: Tuple[int, ...]) -> Callable[[Li
     return itemgetter(*positions)
 
 
-def runs_of(offset: int, shape: Shape, strides: Tuple[int, ...]) -> List[slice]:
-    """The rows of a view (along its last axis, whose stride is not 0) as slices of the flat list."""
-    width = shape[-1] * strides[-1]
-    return [slice(start, start + width if start + width >= 0 else None, strides[-1])
-            for start in starts_of(offset, shape[:-1], strides[:-1])]
-
-
 def gather(values: List[Any], offset: int, shape: Shape, strides: Tuple[int, ...]) -> List[Any]:
     """The elements of a view, in row-major order of the view."""
     if not prod(shape):
         return []
     if not shape or not strides[-1] or shape[-1] < LONG_ROW:
         return list(_picker(offset, shape, strides)(values))
+    stride = strides[-1]
+    width = shape[-1] * stride
     out: List[Any] = []
-    for run in runs_of(offset, shape, strides):
-        out += values[run]
+    for start in starts_of(offset, shape[:-1], strides[:-1]):
+        stop = start + width
+        out += values[start:stop if stop >= 0 else None:stride]
     return out
 
 

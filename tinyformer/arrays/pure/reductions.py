@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import builtins
 import math
+from functools import partial
 from math import prod
 from operator import ne
 from typing import Any, Callable, List, Optional, Sequence, Tuple, Union
@@ -47,16 +48,16 @@ def _reduce(x: Any, axis: Axes, keepdims: bool, function: Callable[[List[Any]], 
             kind: Optional[str] = None) -> Array:
     x = asarray(x)
     axes = chosen_axes(axis, x.ndim)
-    values = [function(line) for line in lines(x, axes)]
+    values = list(map(function, lines(x, axes)))
     return Array(values, reduced_shape(x.shape, axes, keepdims), kind or x.kind)
 
 
 def sum(x: Any, axis: Axes = None, keepdims: bool = False) -> Array:
     """The sum along the axes; a count of the true elements for a bool array."""
     x = asarray(x)
-    zero = convert([0], "int" if x.kind == "bool" else x.kind)[0]
-    return _reduce(x, axis, keepdims, lambda line: builtins.sum(line, zero),
-                   "int" if x.kind == "bool" else None)
+    kind = "int" if x.kind == "bool" else x.kind
+    zero, = convert([0], kind)
+    return _reduce(x, axis, keepdims, partial(builtins.sum, start=zero), kind)
 
 
 def _count(x: Array, axis: Axes) -> int:
@@ -111,12 +112,12 @@ def min(x: Any, axis: Axes = None, keepdims: bool = False) -> Array:
 
 def any(x: Any, axis: Axes = None, keepdims: bool = False) -> Array:
     """Whether any element along the axes is true."""
-    return _reduce(x, axis, keepdims, lambda line: builtins.any(line), "bool")
+    return _reduce(x, axis, keepdims, builtins.any, "bool")
 
 
 def all(x: Any, axis: Axes = None, keepdims: bool = False) -> Array:
     """Whether all elements along the axes are true."""
-    return _reduce(x, axis, keepdims, lambda line: builtins.all(line), "bool")
+    return _reduce(x, axis, keepdims, builtins.all, "bool")
 
 
 def _first_largest(line: List[Any]) -> int:
