@@ -347,7 +347,7 @@ class Tensor:
         """Two axes exchanged."""
         order = list(range(self.ndim))
         if not all(-self.ndim <= axis < self.ndim for axis in (axis0, axis1)):
-            raise IndexError(f"transpose: axes {axis0} and {axis1} of a tensor of shape {self.shape}")
+            raise IndexError(f"transpose: axes {axis0} and {axis1} of a tensor of {self.shape}")
         order[axis0], order[axis1] = order[axis1], order[axis0]
         return operations.permute(self, order)
 
