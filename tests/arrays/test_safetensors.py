@@ -69,9 +69,9 @@ def test_arrays_and_metadata_come_back(backend, tmp_path):
 
 
 def test_every_tensor_lies_at_a_multiple_of_its_item_size(backend, tmp_path):
-    tensors = {f"m{n}": xp.asarray([True] * n) for n in (1, 3, 5)}
-    tensors.update({f"i{n}": xp.asarray([1] * n) for n in (1, 3)})
-    tensors.update({f"f{n}": xp.ones((n,)) for n in (1, 2, 3)})
+    tensors = {f"a{n}": xp.asarray([True] * n) for n in (1, 3, 5)}
+    tensors.update({f"c{n}": xp.asarray([1] * n) for n in (1, 3)})
+    tensors.update({f"b{n}": xp.ones((n,)) for n in (1, 2, 3)})
     save(tmp_path / "f", tensors)
     for at in read_header(tmp_path / "f").tensors.values():
         assert at.begin % safetensors.ITEM_SIZES[at.dtype] == 0
@@ -172,6 +172,13 @@ def test_a_claim_costs_no_memory(tmp_path):
                            str(tmp_path / "tensor")], capture_output=True, text=True,
                           env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])})
     assert done.stdout.split() == ["noticed", "noticed"], done.stderr
+
+
+def test_a_header_beyond_the_limit_of_the_format_is_not_read(tmp_path):
+    path = written(tmp_path, struct.pack("<Q", 150_000_000) + b"{")
+    os.truncate(path, 200_000_000)          # a hole: it takes no room on the disk
+    with pytest.raises(SafetensorsError, match="150,000,000 bytes, but the format allows at most"):
+        read_header(path)
 
 
 def test_any_truncation_and_any_changed_byte_of_the_header_is_read_or_refused(backend, tmp_path):

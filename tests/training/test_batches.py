@@ -121,7 +121,7 @@ def test_both_backends_draw_the_same_batches():
 def test_windows_cover_every_token_once_in_order(backend, count, batch_size):
     pairs = []
     for ids, targets in windows(TOKENS[:count], batch_size, 9):
-        assert ids.shape[0] <= batch_size
+        assert 1 <= ids.shape[0] <= batch_size and ids.shape[1] >= 1
         for row, answers in zip(ids.tolist(), targets.tolist()):
             pairs += zip(row, answers)
     assert pairs == list(zip(TOKENS[:count], TOKENS[1:count]))

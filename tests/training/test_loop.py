@@ -189,6 +189,20 @@ def test_a_loss_of_nan_stops_with_the_step_and_the_first_tensor(backend, tmp_pat
     assert all(math.isfinite(x) for x in run.model.tokens.weight.tolist()[0])
 
 
+def test_the_search_for_nan_draws_the_random_numbers_of_the_step(backend):
+    drawn = []
+
+    def spoil(run, logits):
+        drawn.append(stream.uniform(1).tolist())
+        if run.step + 1 == 3 and drawn.index(drawn[-1]) == 2:       # only for that very number
+            return (logits * 0.0 - 1.0).log()
+        return logits
+
+    with pytest.raises(NotFinite, match="step 3: .*nan in the result of log"):
+        trainer(spoil=spoil, evaluate=None).run()
+    assert len(drawn) == 4 and drawn[2] == drawn[3]
+
+
 def test_a_held_out_loss_of_nan_stops_too(backend, tmp_path):
     with pytest.raises(NotFinite, match="the held-out loss became nan after step 4"):
         trainer(tmp_path, evaluate=lambda: math.nan).run()
@@ -196,12 +210,12 @@ def test_a_held_out_loss_of_nan_stops_too(backend, tmp_path):
 
 
 def test_the_module_in_which_nan_began_is_named(backend):
+    def head(x):
+        return (F.linear(x, run.model.tokens.weight) * 0.0 - 1.0).log()
+
     class Broken(tf.nn.Module):
         def forward(self, x):
-            return self.head(x)
-
-        def head(self, x):
-            return (F.linear(x, run.model.tokens.weight) * 0.0 - 1.0).log()
+            return head(x)
 
     run = trainer(steps=3)
     run.model.output = Broken()
