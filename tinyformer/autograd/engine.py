@@ -60,7 +60,7 @@ class Edges:
 
     __slots__ = ("targets", "vjp", "joint")
 
-    def __init__(self, targets: Tuple[Any, ...], vjp: Callable[[Any], Any], joint: bool) -> None:
+    def __init__(self, targets: List[Any], vjp: Callable[[Any], Any], joint: bool) -> None:
         self.targets = targets
         self.vjp = vjp
         self.joint = joint          # vjp returns one gradient per input, not a single one

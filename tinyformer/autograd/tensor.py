@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import importlib.util
 import warnings
-from typing import Any, Callable, Iterator, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Iterator, List, Optional, Sequence, Tuple, Union
 
 from tinyformer.arrays import xp
 from tinyformer.autograd.engine import Edges, Node, Version, backpropagate, is_grad_enabled
@@ -225,7 +225,7 @@ class Tensor:
                 target.grad = g if target.grad is None else target.grad + g
             else:
                 former = target._grad
-                target._grad = _wrap(g if former is None else xp.asarray(former._data + g))
+                target._grad = wrap(g if former is None else xp.asarray(former._data + g))
 
     def retain_grad(self) -> None:
         """Keep the gradient of this tensor although it is not a leaf."""
@@ -234,7 +234,7 @@ class Tensor:
 
     def detach(self) -> Tensor:
         """The same numbers, cut off from the graph; the array is shared, not copied."""
-        return _wrap(self._data, self._version)
+        return wrap(self._data, self._version)
 
     def __reduce__(self) -> Any:
         if self._node is not None:
@@ -380,7 +380,7 @@ class Tensor:
 
     def argmax(self, axis: Optional[int] = None) -> Tensor:
         """The index of the first largest element; no gradient."""
-        return _wrap(xp.asarray(xp.argmax(self._data, axis=axis)))
+        return wrap(xp.asarray(xp.argmax(self._data, axis=axis)))
 
 
 def tensor(data: Any, dtype: Optional[str] = None, requires_grad: bool = False) -> Tensor:
@@ -392,7 +392,7 @@ def tensor(data: Any, dtype: Optional[str] = None, requires_grad: bool = False) 
     """
     result = Tensor(data, dtype)
     if isinstance(data, (Tensor, xp.Array)):
-        result = _wrap(xp.astype(result._data, result._data.dtype))
+        result = wrap(xp.astype(result._data, result._data.dtype))
     result.requires_grad = requires_grad
     return result
 
@@ -438,7 +438,7 @@ def _dtype(name: str) -> Any:
     return getattr(xp, name)
 
 
-def _wrap(data: Any, version: Optional[Version] = None) -> Tensor:
+def wrap(data: Any, version: Optional[Version] = None) -> Tensor:
     """A leaf without gradient around an array, without a check."""
     result = Tensor.__new__(Tensor)
     result._data = data
@@ -471,22 +471,25 @@ def record(name: str, data: Any, *edges: Tuple[Any, Optional[Callable[[Any], Any
     """
     if type(data) is not xp.Array:
         data = xp.asarray(data)
-    dtype = data.dtype
-    result = _wrap(data, None if shares is None else shares._version)
-    recording = is_grad_enabled()
-    kept = []
+    result = wrap(data, None if shares is None else shares._version)
+    dtype, recording = data.dtype, is_grad_enabled()
+    kept: List[Edges] = []
+    read: List[Tensor] = []
     for operands, vjp in edges:
         joint = type(operands) is tuple
         group = operands if joint else (operands,)
+        targets: List[Any] = []
+        wanted = False
         for operand in group:
             if operand._data.dtype is not dtype:
                 _check_dtypes(name, operand._data.dtype, dtype)
-        if recording and vjp is not None and any([operand._requires_grad for operand in group]):
-            kept.append(Edges(tuple([(each._node or each) if each._requires_grad else None
-                                     for each in group]), vjp, joint))
+            targets.append((operand._node or operand) if operand._requires_grad else None)
+            wanted = wanted or operand._requires_grad
+        read += group
+        if wanted and recording and vjp is not None:
+            kept.append(Edges(targets, vjp, joint))
     if kept:
-        read = [each for operands, _ in edges
-                for each in (operands if type(operands) is tuple else (operands,))] + [result]
+        read.append(result)
         result._requires_grad = True
         result._node = Node(name, data, kept, [(each._version, each._version[0]) for each in read])
     return result

@@ -16,22 +16,23 @@ from tinyformer.autograd.operations.probabilities import softmax_vjp
 from tinyformer.autograd.tensor import Tensor, record
 
 
-def attention_weights(scores: Any, allowed: Any) -> Any:
-    """Row-wise softmax of scores (..., T, S) over the keys where `allowed` is true, or all for
-    None.
+LOWEST = -1e30          # finite, and below any score that is not minus infinity
 
-    A row that may look nowhere gets zeros: its largest score counts as 0 and its sum as 1.
+
+def attention_weights(scores: Any) -> Any:
+    """The softmax of each row of scores (..., T, S), where -inf marks a key that may not be seen.
+
+    The largest score is subtracted, so that its own term is exp(0) = 1 and a sum is at least 1.
+    Only the sum of a row that may look nowhere is less, namely 0: it gets zeros, not 0 / 0.
     """
-    if allowed is not None:
-        scores = xp.where(allowed, scores, xp.asarray(-math.inf, scores.dtype))
-    largest = xp.max(scores, axis=-1, keepdims=True)
-    if allowed is not None:
-        largest = xp.where(largest == -math.inf, xp.zeros_like(largest), largest)
+    largest = xp.maximum(xp.max(scores, axis=-1, keepdims=True), LOWEST)
     e = xp.exp(scores - largest)
-    total = xp.sum(e, axis=-1, keepdims=True)
-    if allowed is not None:
-        total = xp.where(total == 0, xp.ones_like(total), total)
-    return e / total
+    return e / xp.maximum(xp.sum(e, axis=-1, keepdims=True), 1.0)
+
+
+def closed(allowed: Any, dtype: Any) -> Any:
+    """What is added to scores: 0 where a query may look, minus infinity where not."""
+    return xp.where(allowed, xp.asarray(0.0, dtype), xp.asarray(-math.inf, dtype))
 
 
 def causal_mask(queries: int, keys: int) -> Any:
@@ -49,26 +50,24 @@ def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn
     added to the scores, with a gradient if it is a tensor that requires one. `is_causal` lets query
     t of T see the keys up to t + S - T: the last sees all (PyTorch aligns the first ones instead).
     `scale` is 1 / sqrt(K) unless given. A row that may look nowhere gives zeros, forward and
-    backward.
+    backward. Raises ValueError naming the shapes that do not fit.
 
-    With P the weights, O = P V: dV = P^T G and dP = G V^T; through the softmax dS = P (dP -
-    rowsum(dP P)); then dQ = scale dS K and dK = scale dS^T Q. Dropout multiplies P and dP by the
-    same factors.
+    With P the weights, O = P V: dV = P^T G and dP = G V^T; through the softmax
+    dS = P (dP - rowsum(dP P)); then dQ = scale dS K and dK = scale dS^T Q. Dropout multiplies P and
+    dP by the same factors.
     """
     query, key, value = floats(query), floats(key), floats(value)
     mask = None if attn_mask is None else as_tensor(attn_mask)
     _check_shapes(query, key, value, mask)
-    q, k, v = query.data, key.data, value.data
-    scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
-    bias = mask if mask is not None and is_float(mask) else None
-    allowed = None if mask is None or bias is not None else mask.data
-    scores = xp.matmul(q * scale, xp.matrix_transpose(k))
-    if bias is not None:
-        scores = scores + bias.data
+    scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
+    q, k, v = query.data * scale, key.data, value.data
+    scores = xp.matmul(q, xp.matrix_transpose(k))
+    additive = mask is not None and is_float(mask)
+    if mask is not None:
+        scores = scores + (mask.data if additive else closed(mask.data, scores.dtype))
     if is_causal:
-        causal = causal_mask(q.shape[-2], k.shape[-2])
-        allowed = causal if allowed is None else xp.logical_and(allowed, causal)
-    weights = attention_weights(scores, allowed if bias is None else _looks(scores, allowed))
+        scores = scores + closed(causal_mask(q.shape[-2], k.shape[-2]), scores.dtype)
+    weights = attention_weights(scores)
     factors = keep_factors(tuple(weights.shape), dropout_p, weights.dtype) if dropout_p else None
     mixed = weights if factors is None else weights * factors
 
@@ -76,20 +75,14 @@ def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn
         d_mixed = xp.matmul(g, xp.matrix_transpose(v))
         d_scores = softmax_vjp(d_mixed if factors is None else d_mixed * factors, weights)
         d_query = xp.matmul(d_scores, k) * scale
-        d_key = xp.matmul(xp.matrix_transpose(d_scores), q) * scale
+        d_key = xp.matmul(xp.matrix_transpose(d_scores), q)
         d_value = xp.matmul(xp.matrix_transpose(mixed), g)
-        return (d_query, d_key, d_value, d_scores)[:count]
+        return (d_query, d_key, d_value, d_scores) if additive else (d_query, d_key, d_value)
 
-    operands = (query, key, value) + (() if bias is None else (bias,))
-    count = len(operands)
-    watched = [] if mask is None or bias is not None else [(mask, None)]
-    return record("scaled_dot_product_attention", xp.matmul(mixed, v), (operands, vjp), *watched)
-
-
-def _looks(scores: Any, allowed: Any) -> Any:
-    """Where an additive mask lets a query look at all: minus infinity means that it may not."""
-    finite = scores != -math.inf
-    return finite if allowed is None else xp.logical_and(finite, allowed)
+    edges: Any = [((query, key, value, mask) if additive else (query, key, value), vjp)]
+    if mask is not None and not additive:
+        edges.append((mask, None))
+    return record("scaled_dot_product_attention", xp.matmul(mixed, v), *edges)
 
 
 def _check_shapes(query: Tensor, key: Tensor, value: Tensor, mask: Optional[Tensor]) -> None:
@@ -98,6 +91,8 @@ def _check_shapes(query: Tensor, key: Tensor, value: Tensor, mask: Optional[Tens
         raise ValueError(f"attention: query {query.shape}, key {key.shape} and value {value.shape} "
                          "do not fit: query and key need one width (the last length), key and "
                          "value one number of positions (the last but one)")
+    if not key.shape[-2]:
+        raise ValueError(f"attention: key {key.shape} holds no position to look at")
     for other in (key, value):
         check_broadcast("attention, all axes but the last two", query.shape[:-2], other.shape[:-2])
     if mask is not None:

@@ -111,8 +111,7 @@ def relu(x: Any) -> Tensor:
     """max(x, 0). The gradient is g where x > 0, and 0 at and below the kink."""
     x = floats(x)
     a = x.data
-    return record("relu", xp.maximum(a, xp.zeros_like(a)),
-                  (x, lambda g: g * xp.astype(a > 0, a.dtype)))
+    return record("relu", xp.maximum(a, 0), (x, lambda g: g * (a > 0)))
 
 
 def gelu(x: Any, approximate: str = "none") -> Tensor:

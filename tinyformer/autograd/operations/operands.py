@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Tuple
 
 from tinyformer.arrays import xp
-from tinyformer.autograd.tensor import Tensor
+from tinyformer.autograd.tensor import Tensor, wrap
 
 
 def as_tensor(x: Any) -> Tensor:
@@ -17,6 +17,12 @@ def is_float(x: Tensor) -> bool:
     """Whether the elements are floats, or exact numbers, which count as such."""
     dtype = x._data.dtype
     return dtype in ("float", "exact") if type(dtype) is str else dtype.kind == "f"
+
+
+def is_bool(x: Tensor) -> bool:
+    """Whether the elements are bools."""
+    dtype = x._data.dtype
+    return dtype == "bool" if type(dtype) is str else dtype.kind == "b"
 
 
 def pair(name: str, x: Any, y: Any) -> Tuple[Tensor, Tensor]:
@@ -47,8 +53,8 @@ def _beside(value: Any, tensor: Tensor) -> Tensor:
     """A number in the dtype of the tensor that it meets; other things as their own dtype."""
     if getattr(value, "shape", None) == () and hasattr(value, "item"):      # a NumPy scalar
         value = value.item()
-    if isinstance(value, float) and is_float(tensor) or type(value) is int:
-        return Tensor(xp.asarray(value, tensor.data.dtype if tensor.dtype != "bool" else None))
+    if type(value) is float and is_float(tensor) or type(value) is int and not is_bool(tensor):
+        return wrap(xp.asarray(value, tensor._data.dtype))
     return Tensor(value)
 
 
@@ -58,7 +64,7 @@ def _one_dtype(x: Tensor, y: Tensor) -> Tuple[Tensor, Tensor]:
         return x, Tensor(xp.astype(y.data, x.data.dtype))
     if is_float(y) and not is_float(x):
         return Tensor(xp.astype(x.data, y.data.dtype)), y
-    if x.dtype == "bool" or y.dtype == "bool":
+    if is_bool(x) or is_bool(y):
         return Tensor(xp.astype(x.data, xp.int64)), Tensor(xp.astype(y.data, xp.int64))
     return x, y
 
