@@ -1,8 +1,8 @@
 """One calculation in both backends: how its inputs are drawn, how it is run, and what must agree.
 
-A `Case` is a function of the namespace and of some arguments. Arrays among the arguments are `Numbers`,
-which belong to no backend; each run makes them anew. `outcome` brings the result of a run, or the error,
-into a form that `difference` compares.
+A `Case` is a function of the namespace and of some arguments. Arrays among the arguments are
+`Numbers`, which belong to no backend; each run makes them anew. `outcome` brings the result of a
+run, or the error, into a form that `difference` compares.
 """
 
 from __future__ import annotations
@@ -16,14 +16,15 @@ from typing import Any, Callable, List, Sequence, Tuple
 from tinyformer.arrays import xp
 
 Shape = Tuple[int, ...]
-SPECIAL = [math.nan, math.inf, -math.inf, 0.0, -0.0, 1e308, -1e308, 5e-324, 1.0, -1.0, 2.0, 0.5, 710.0]
+SPECIAL = [math.nan, math.inf, -math.inf, 0.0, -0.0, 1e308, -1e308, 5e-324, 1.0, -1.0, 2.0, 0.5,
+           710.0]
 NATIVE = {"bool": bool, "int": int, "float": float}
 NUMPY_KINDS = {"bool": "bool", "int64": "int", "float64": "float"}
 
 
 @dataclass(frozen=True)
 class Numbers:
-    """An array that belongs to no backend: its elements in row-major order, its shape and its kind."""
+    """An array that belongs to no backend: its elements in order, its shape and its kind."""
 
     values: Sequence[Any]
     shape: Shape
@@ -39,9 +40,9 @@ class Numbers:
 class Case:
     """`function(xp, *arguments)` and how closely its results must agree.
 
-    `ulps` allows for another rounding of the mathematics library, `close` for another order of summation
-    (relative to 1 or to the result, whichever is larger). `signed` compares the signs of zeros. `keeps`
-    is false where float32 inputs are to become something else.
+    `ulps` allows for another rounding of the mathematics library, `close` for another order of
+    summation (relative to 1 or to the result, whichever is larger). `signed` compares the signs of
+    zeros. `keeps` is false where float32 inputs are to become something else.
     """
 
     function: Callable[..., Any]
@@ -132,7 +133,7 @@ class Draw(random.Random):
 
 
 def outcome(case: Case) -> Any:
-    """("value", plain form) of the result, or ("error", the built-in classes of the exception, text).
+    """("value", plain form) of the result, or ("error", built-in classes of the exception, text).
 
     Warnings are errors: silence is part of what is promised.
     """
@@ -163,7 +164,7 @@ def plain(result: Any) -> Any:
 
 
 def difference(case: Case, one: Any, two: Any) -> str:
-    """What differs between two outcomes, or nothing; an answer that NumPy calls deprecated is none."""
+    """What differs between two outcomes; what NumPy calls deprecated is no answer."""
     if two[0] == "error" and "DeprecationWarning" in two[1]:
         return ""
     if one[0] != two[0]:
@@ -183,7 +184,8 @@ def _difference(case: Case, one: Any, two: Any) -> str:
         return "" if same(case, one, two) else f"{one!r} but {two!r}"
     if one[:2] != two[:2]:
         return f"kind and shape {one[:2]} but {two[:2]}"
-    wrong = [(position, p, q) for position, (p, q) in enumerate(zip(one[2], two[2])) if not same(case, p, q)]
+    wrong = [(position, p, q) for position, (p, q) in enumerate(zip(one[2], two[2]))
+             if not same(case, p, q)]
     return f"at (position, python, numpy) {wrong[:3]}" if wrong else ""
 
 
@@ -197,4 +199,5 @@ def same(case: Case, p: Any, q: Any) -> bool:
         return not case.signed or math.copysign(1, p) == math.copysign(1, q)
     if math.isinf(p) or math.isinf(q):
         return False
-    return abs(p - q) <= max(case.ulps * math.ulp(max(abs(p), abs(q))), case.close * max(1, abs(p), abs(q)))
+    size = max(abs(p), abs(q))
+    return abs(p - q) <= max(case.ulps * math.ulp(size), case.close * max(1, size))

@@ -23,7 +23,8 @@ def reshape(name: str, draw: Draw) -> Iterator[Case]:
         if lengths and draw.random() < 0.6:
             lengths[draw.randrange(len(lengths))] = -1
         yield Case(call(name), (x, tuple(lengths)))
-    for shape in (12, -1, [3, 4], (2, -1), (-1, 5), (-1, -1), (0, -1), (5, 2), (), "ab", 2.5, (12.0,)):
+    for shape in (12, -1, [3, 4], (2, -1), (-1, 5), (-1, -1), (0, -1), (5, 2), (), "ab", 2.5,
+                  (12.0,)):
         yield Case(call(name), (draw.numbers((3, 4)), shape))
     for shape in ((0,), -1, (3, 0), (0, -1), (-1, 0), (-1, 3), (1,), (2, 0, 5)):
         yield Case(call(name), (draw.numbers((0, 3)), shape))
@@ -52,14 +53,17 @@ def matrix_transpose(name: str, draw: Draw) -> Iterator[Case]:
 @row("expand_dims", "squeeze")
 def single_axes(name: str, draw: Draw) -> Iterator[Case]:
     for _ in range(60):
-        shape = tuple(draw.choice([1, 1, 2, 0]) for _ in range(draw.randint(int(name == "squeeze"), 4)))
+        least = int(name == "squeeze")          # NumPy squeezes away an axis that is not there
+        shape = tuple(draw.choice([1, 1, 2, 0]) for _ in range(draw.randint(least, 4)))
         x, room = draw.numbers(shape), len(shape) + (name == "expand_dims")
         yield Case(call(name, axis=draw.randint(-room - 1, room)), (x,))
         some = draw.sample(range(4), draw.randint(1, 2))
         yield Case(call(name, axis=tuple(some)), (x,), note=str(some))
     for axis in ((0, 0), (0, -4), 0.5, "a"):
         yield Case(call(name, axis=axis), (draw.numbers((1, 2, 1)),), note=str(axis))
-    yield Case(call(name), (draw.numbers((1,)),)) if name == "expand_dims" else Case(call(name, axis=0), ([2],))
+    yield Case(call(name, axis=0), ([2],))
+    if name == "expand_dims":
+        yield Case(call(name), (draw.numbers((1,)),))
 
 
 @row("broadcast_to")
@@ -107,14 +111,16 @@ def indices_for(draw: Draw, shape: Shape, length: int) -> Numbers:
 @row("take", "take_rows")
 def taken(name: str, draw: Draw) -> Iterator[Case]:
     for _ in range(80):
-        x = draw.numbers(draw.shape(3, least=1, zero=0.1 if name == "take_rows" else 0), draw.choice(KINDS))
+        zero = 0.1 if name == "take_rows" else 0        # np.take does not look at unused indices
+        x = draw.numbers(draw.shape(3, least=1, zero=zero), draw.choice(KINDS))
         axis = draw.axis(len(x.shape)) if name == "take" else 0
         rest: Any = {"axis": axis} if name == "take" else {}
         indices = indices_for(draw, draw.shape(2), x.shape[axis])
         yield Case(call(name, **rest), (x, indices), note=str(rest))
     rest = {"axis": 0} if name == "take" else {}
-    for wrong in (0, [], [1, 0], [[1], [0]], 5, -3, 0.5, draw.numbers((1,)), draw.numbers((0,)), "a", None):
-        yield Case(call(name, **rest), (draw.numbers((2, 3)), wrong))
+    for listed in (0, [], [1, 0], [[1], [0]], 5, -3, 0.5, draw.numbers((1,)), draw.numbers((0,)),
+                   "a", None):
+        yield Case(call(name, **rest), (draw.numbers((2, 3)), listed))
     if name == "take":
         yield Case(call(name, axis=2), (draw.numbers((2, 3)), [0]))
         yield Case(call(name), (draw.numbers((2, 3)), [0]))
@@ -135,14 +141,15 @@ def along(name: str, draw: Draw) -> Iterator[Case]:
             else (shape, indices, values)
         yield Case(call(name, axis=axis), first, close=1e-14)
         yield Case(call(name), first, close=1e-14)
-    wrong: List[Any] = [Numbers([0], (1,), "int"), draw.numbers((2, 1)), indices_for(draw, (3, 1), 2),
-                        indices_for(draw, (1, 1, 1), 2)]
+    wrong: List[Any] = [Numbers([0], (1,), "int"), draw.numbers((2, 1)),
+                        indices_for(draw, (3, 1), 2), indices_for(draw, (1, 1, 1), 2)]
     for indices in wrong:
         first = (draw.numbers((2, 3)), indices) if reads else ((2, 3), indices, 1.0)
         yield Case(call(name), first)
     if reads:
         yield Case(call(name, axis=0), (draw.numbers((2, 1)), indices_for(draw, (1, 4), 2)))
-    yield Case(call(name, axis=2), (draw.numbers((2, 3)) if reads else (2, 3), wrong[0], *([] if reads else [1.0])))
+    first = (draw.numbers((2, 3)), wrong[3]) if reads else ((2, 3), wrong[3], 1.0)
+    yield Case(call(name, axis=2), first)
 
 
 @row("scatter_add_rows")
@@ -151,7 +158,8 @@ def scatter_add_rows(name: str, draw: Draw) -> Iterator[Case]:
         ids_shape, rest = draw.shape(2), draw.shape(2)
         n_rows = draw.randint(1, 6)
         rows = draw.numbers(ids_shape + rest, draw.choice(["int", "float"]))
-        yield Case(call(name), (n_rows, indices_for(draw, ids_shape, n_rows), rows), close=1e-14, signed=False)
+        ids = indices_for(draw, ids_shape, n_rows)
+        yield Case(call(name), (n_rows, ids, rows), close=1e-14, signed=False)
     ids = indices_for(draw, (2, 3), 4)
     for rows in (draw.numbers((3, 2)), draw.numbers((2,)), draw.numbers((2, 3, 2), "bool")):
         yield Case(call(name), (5, ids, rows))
@@ -161,7 +169,7 @@ def scatter_add_rows(name: str, draw: Draw) -> Iterator[Case]:
 
 
 def key_for(draw: Draw, shape: Shape) -> Any:
-    """A random key for an array of `shape`, which may be wrong: every kind of entry in any combination."""
+    """A random key for an array of `shape`, perhaps wrong: any entries in any combination."""
     entries: List[Any] = []
     axis = 0
     while axis < len(shape) and draw.random() < 0.85:
@@ -175,7 +183,8 @@ def key_for(draw: Draw, shape: Shape) -> Any:
             entries.append(slice(*bounds, draw.choice([None, 1, 2, -1, -2, 3])))
         elif roll < 0.65:
             index = indices_for(draw, draw.choice([(), (1,), (2,), (2,), (3, 1)]), length)
-            entries.append(list(index.values) if len(index.shape) == 1 and draw.random() < 0.5 else index)
+            as_list = len(index.shape) == 1 and draw.random() < 0.5
+            entries.append(list(index.values) if as_list else index)
         elif roll < 0.75:
             width = draw.randint(1, len(shape) - axis)
             entries.append(draw.numbers(shape[axis:axis + width], "bool"))
@@ -191,12 +200,14 @@ def key_for(draw: Draw, shape: Shape) -> Any:
 
 
 FIXED_KEYS: List[Any] = [
-    0, -1, 2, 3, -4, (), ..., None, (..., None), (None, ..., None), slice(None), slice(5, 0, -1), [0, 2], [],
-    [True, False, True], True, False, (True, 0), (0, ...), (..., 0), (0, ..., 0), (0, slice(None), [0, 1]),
-    (slice(None), 0, [0, 1]), ([0, 1], ..., [0, 1]), ([0, 1], ..., [0, 1], [1, 1]), (0, ..., [0, 1], 0),
-    (slice(None), [0, 1], ..., [0, 1]), ([0, 1], None, [0, 1]), ([[0], [1]], [0, 1]), (0, 1, 2), (0, 1, 2, 0),
-    ((0, 1), 0), range(2), "a", 0.5, [0.5], (0, "a"), (..., ...), ([0, 1], [0, 1, 2]), [True, False],
-    (slice(None), [True, False]), slice(None, None, 0), {}, (slice(None, None, -1), 1), (slice(0, 0), 0),
+    0, -1, 2, 3, -4, (), ..., None, (..., None), (None, ..., None), slice(None), slice(5, 0, -1),
+    [0, 2], [], [True, False, True], True, False, (True, 0), (0, ...), (..., 0), (0, ..., 0),
+    (0, slice(None), [0, 1]), (slice(None), 0, [0, 1]), ([0, 1], ..., [0, 1]),
+    ([0, 1], ..., [0, 1], [1, 1]), (0, ..., [0, 1], 0), (slice(None), [0, 1], ..., [0, 1]),
+    ([0, 1], None, [0, 1]), ([[0], [1]], [0, 1]), (0, 1, 2), (0, 1, 2, 0), ((0, 1), 0), range(2),
+    "a", 0.5, [0.5], (0, "a"), (..., ...), ([0, 1], [0, 1, 2]), [True, False],
+    (slice(None), [True, False]), slice(None, None, 0), {}, (slice(None, None, -1), 1),
+    (slice(0, 0), 0),
 ]
 
 
@@ -213,9 +224,9 @@ def keyed_cases(draw: Draw, function: Callable[..., Any], more: Callable[[Shape]
 
 @row("with_item")
 def with_item(name: str, draw: Draw) -> Iterator[Case]:
-    yield from keyed_cases(draw, call(name), lambda shape: (draw.number(draw.choice(["bool", "int", "float"])),))
-    for value in (draw.numbers((2,)), draw.numbers((1, 2)), draw.numbers((3, 2)), draw.numbers((3,)),
-                  [1, 2], draw.numbers((2,), "int"), draw.numbers((1, 1, 2))):
+    yield from keyed_cases(draw, call(name), lambda shape: (draw.number(draw.choice(KINDS)),))
+    for value in (draw.numbers((2,)), draw.numbers((1, 2)), draw.numbers((3, 2)),
+                  draw.numbers((3,)), [1, 2], draw.numbers((2,), "int"), draw.numbers((1, 1, 2))):
         yield Case(call(name), (draw.numbers((3, 2)), 0, value))
         yield Case(call(name), (draw.numbers((3, 2)), slice(1, None), value))
         yield Case(call(name), (draw.numbers((3, 2)), [0, 0], value))
@@ -228,15 +239,16 @@ def scatter_add(name: str, draw: Draw) -> Iterator[Case]:
     for case in keyed_cases(draw, selected, lambda shape: (), close=1e-14, signed=False):
         if case.arguments[0].kind != "bool":
             yield case
-    for values in (1.0, draw.numbers((2,)), draw.numbers((1, 2)), draw.numbers((3,)), draw.numbers((2, 2), "int")):
+    for values in (1.0, draw.numbers((2,)), draw.numbers((1, 2)), draw.numbers((3,)),
+                   draw.numbers((2, 2), "int")):
         yield Case(call(name), ((3, 2), [0, 0], values), close=1e-14)
         yield Case(call(name), ((3, 2), [2, 0], values), close=1e-14)
 
 
 @row("to_bytes")
 def to_bytes(name: str, draw: Draw) -> Iterator[Case]:
-    hard = [1e-40, 65504.0, 65519.0, 65520.0, 1e39, -1e39, 3.4028235677973366e38, 1 + 2 ** -8, 1 + 3 * 2 ** -8,
-            3.39e38, 2.0 ** -25, 2.0 ** -24 * 1.5, -0.0, math.inf, -math.inf]
+    hard = [1e-40, 65504.0, 65519.0, 65520.0, 1e39, -1e39, 3.4028235677973366e38, 1 + 2 ** -8,
+            1 + 3 * 2 ** -8, 3.39e38, 2.0 ** -25, 2.0 ** -24 * 1.5, -0.0, math.inf, -math.inf]
     for dtype_name in ("F64", "F32", "F16", "BF16", "I64", "I32", "U8", "BOOL", "F8"):
         for kind in KINDS:
             yield Case(call(name), (draw.numbers(draw.shape(2), kind), dtype_name))
@@ -248,7 +260,8 @@ def to_bytes(name: str, draw: Draw) -> Iterator[Case]:
 
 @row("from_bytes")
 def from_bytes(name: str, draw: Draw) -> Iterator[Case]:
-    widths = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8, "I32": 4, "U8": 1, "BOOL": 1, "F8": 1}
+    widths = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8, "I32": 4, "U8": 1, "BOOL": 1,
+              "F8": 1}
     for dtype_name, width in widths.items():
         for shape in ((), (3,), (2, 2), (0, 4), (1, 2, 3)):
             data = bytes(draw.getrandbits(8) for _ in range(width * math.prod(shape)))
@@ -265,11 +278,12 @@ def generator(name: str, draw: Draw) -> Iterator[Case]:
         state[624] = draw.randint(0, 624)
         sizes = [draw.choice([0, 1, 2, 3, 7, 700]) for _ in range(6)]
 
-        def drawn(xp: Any) -> Any:
+        def drawn(xp: Any, state: Any, sizes: Any) -> Any:
             source = xp.Generator(state)
-            return [(source.uniform(n) if n % 2 else xp.astype(source.bits16(n), xp.int64)) for n in sizes] \
-                + source.state()
-        yield Case(drawn, ())
+            draws = [source.uniform(n) if n % 2 else xp.astype(source.bits16(n), xp.int64)
+                     for n in sizes]
+            return draws + source.state()
+        yield Case(drawn, (state, sizes))
     yield Case(lambda xp: xp.Generator(state).uniform(-1), ())
     yield Case(lambda xp: xp.Generator(state).bits16(-1), ())
 

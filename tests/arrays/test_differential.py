@@ -12,7 +12,7 @@ from differential_layout_rows import OPERATOR_ROWS, ROWS
 from tinyformer.arrays import set_default_dtype, use_backend, xp
 from tinyformer.arrays.backend import DTYPES, NAMES
 
-needs_numpy = pytest.mark.skipif(not importlib.util.find_spec("numpy"), reason="compares with NumPy")
+needs_numpy = pytest.mark.skipif(not importlib.util.find_spec("numpy"), reason="needs NumPy")
 ALL_ROWS = {**ROWS, **OPERATOR_ROWS}
 
 
@@ -35,15 +35,17 @@ def test_every_name_has_a_row() -> None:
 def test_both_namespaces_have_the_same_names() -> None:
     for backend in ("python", "numpy"):
         with use_backend(backend):
-            assert set(vars(xp)) == {*NAMES, *DTYPES[backend], "name", "default_float"}
+            assert set(vars(xp)) == {*NAMES, *DTYPES[backend], "name", "default_float",
+                                      "fused"}
 
 
 @needs_numpy
 @pytest.mark.parametrize("name", ALL_ROWS)
 def test_both_backends_agree(name: str) -> None:
     cases = cases_of(name)
-    wrong = [f"{case}: {found}" for case, one, two in zip(
-        cases, outcomes(cases, "python"), outcomes(cases, "numpy")) if (found := difference(case, one, two))]
+    found = [difference(*each) for each in zip(
+        cases, outcomes(cases, "python"), outcomes(cases, "numpy"))]
+    wrong = [f"{case}: {each}" for case, each in zip(cases, found) if each]
     assert not wrong, f"{len(wrong)} of {len(cases)}:\n" + "\n".join(wrong[:10])
 
 

@@ -32,7 +32,8 @@ def test_arithmetic_is_exact() -> None:
 
 def test_ints_beside_exact_numbers_stay_exact() -> None:
     x = xp.asarray([F(1, 3), 2, True])
-    for result, expected in [(x + 1, [F(4, 3), 3, 2]), (1 - x, [F(2, 3), -1, 0]), (x / 3, [F(1, 9), F(2, 3), F(1, 3)]),
+    for result, expected in [(x + 1, [F(4, 3), 3, 2]), (1 - x, [F(2, 3), -1, 0]),
+                             (x / 3, [F(1, 9), F(2, 3), F(1, 3)]),
                              (x * xp.asarray([3, 2, 1]), [1, 4, 1]), (1 / x, [3, F(1, 2), 1])]:
         assert result.dtype == "exact" and result.tolist() == expected
         assert not any(isinstance(value, float) for value in result.tolist())
@@ -45,7 +46,8 @@ def test_matmul_is_exact() -> None:
     stacked = xp.stack([x, x + 1])
     assert (stacked @ stacked)[0].tolist() == (x @ x).tolist()
     assert (stacked @ stacked)[1].tolist() == ((x + 1) @ (x + 1)).tolist()
-    assert xp.matmul(xp.zeros((2, 0), "exact"), xp.zeros((0, 2), "exact")).tolist() == [[0, 0], [0, 0]]
+    empty = xp.zeros((2, 0), "exact")
+    assert xp.matmul(empty, xp.matrix_transpose(empty)).tolist() == [[0, 0], [0, 0]]
 
 
 def test_reductions_are_exact() -> None:
@@ -71,7 +73,7 @@ def test_comparisons_and_choices() -> None:
 
 def test_layout_and_indexing_carry_exact_numbers() -> None:
     x = xp.reshape(xp.asarray([F(k, 7) for k in range(6)]), (2, 3))
-    assert xp.matrix_transpose(x).tolist() == [[F(0), F(3, 7)], [F(1, 7), F(4, 7)], [F(2, 7), F(5, 7)]]
+    assert (xp.matrix_transpose(x) * 7).tolist() == [[0, 3], [1, 4], [2, 5]]
     assert x[:, 1].tolist() == [F(1, 7), F(4, 7)]
     assert xp.concat([x, xp.ones((1, 3), xp.int64)]).dtype == "exact"
     assert xp.scatter_add_rows(2, [1, 1], x).tolist() == [[0, 0, 0], [F(3, 7), F(5, 7), F(1)]]
@@ -85,7 +87,8 @@ def test_floats_and_exact_numbers_never_mix() -> None:
         with pytest.raises(TypeError, match="floats and exact numbers never mix"):
             function(x, xp.asarray([0.5]))
     for wrong in (lambda: x + 0.5, lambda: 0.5 * x, lambda: xp.where(x > 0, x, 0.5),
-                  lambda: xp.concat([x, xp.asarray([0.5])]), lambda: xp.stack([xp.asarray([0.5]), x])):
+                  lambda: xp.concat([x, xp.asarray([0.5])]),
+                  lambda: xp.stack([xp.asarray([0.5]), x])):
         with pytest.raises(TypeError, match="floats and exact numbers never mix"):
             wrong()
 

@@ -13,7 +13,7 @@ import pytest
 from tinyformer.arrays import use_backend, xp
 from tinyformer.arrays.stream import Stream, manual_seed, stream
 
-needs_numpy = pytest.mark.skipif(not importlib.util.find_spec("numpy"), reason="compares with NumPy")
+needs_numpy = pytest.mark.skipif(not importlib.util.find_spec("numpy"), reason="needs NumPy")
 SIZES = [3, 0, 1, 2, 5, 0, 7, 1, 625, 1, 0, 3, 1300, 2]
 
 
@@ -87,7 +87,8 @@ def test_derived_draws_agree_to_rounding() -> None:
             source = Stream(3)
             found.append((xp.reshape(source.normal((3, 5)), (-1,)).tolist(), source.permutation(20),
                           source.integers(7, 30), [source.choice([1, 0, 2.5]) for _ in range(20)],
-                          source.normal(()).tolist(), source.normal((0, 3)).tolist(), source.state()))
+                          source.normal(()).tolist(), source.normal((0, 3)).tolist(),
+                          source.state()))
     assert found[0][0] == pytest.approx(found[1][0], rel=1e-12)
     assert found[0][4] == pytest.approx(found[1][4], rel=1e-12)
     assert found[0][1:4] == found[1][1:4] and found[0][5:] == found[1][5:]
@@ -150,8 +151,8 @@ def test_a_seed_is_an_integer(seed: Any) -> None:
 def test_a_wrong_state_is_refused_and_changes_nothing(backend: str) -> None:
     source = Stream(1)
     state = source.state()
-    for wrong in ([], state[:-1], state + [1], state[:-1] + [625], [-1] + state[1:], [2 ** 32] + state[1:],
-                  ["a"] + state[1:], [1.5] + state[1:], [True] + state[1:], state[:-1] + [-1]):
+    for wrong in ([], state[:-1], state + [1], state[:-1] + [625], state[:-1] + [-1],
+                  *([word] + state[1:] for word in (-1, 2 ** 32, "a", 1.5, True))):
         with pytest.raises(ValueError, match="a random state is 625 integers"):
             source.restore(wrong)
     assert source.state() == state
@@ -159,7 +160,8 @@ def test_a_wrong_state_is_refused_and_changes_nothing(backend: str) -> None:
 
 def test_impossible_draws_are_refused(backend: str) -> None:
     source = Stream(1)
-    for wrong in (lambda: source.uniform(-1), lambda: source.bits16(-1), lambda: source.integers(0, 1)):
+    for wrong in (lambda: source.uniform(-1), lambda: source.bits16(-1),
+                  lambda: source.integers(0, 1)):
         with pytest.raises(ValueError):
             wrong()
     for weights in ([], [0, 0], [-1, 2], [math.inf, 1], [math.nan, 1]):

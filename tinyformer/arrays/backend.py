@@ -14,7 +14,7 @@ from typing import Any, Optional
 
 MODULES = {"python": "tinyformer.arrays.pure", "numpy": "tinyformer.arrays.numpy_backend"}
 
-# Everything that `xp` has, in both backends. Names up to `matmul` mean what the Array API standard says.
+# Everything that `xp` has, in both backends. Names up to `matmul` mean what the standard says.
 NAMES = """
     Array bool int64 float64 inf nan pi
     asarray zeros ones full zeros_like ones_like arange astype isdtype
@@ -57,8 +57,8 @@ def default_backend() -> str:
     """The backend that TINYFORMER_BACKEND asks for, else NumPy where it can be imported."""
     name = os.environ.get("TINYFORMER_BACKEND", "")
     if name and name not in MODULES:
-        raise ValueError(f"the environment variable TINYFORMER_BACKEND is {name!r}: there is no such "
-                         "backend, set it to 'python' or 'numpy'")
+        raise ValueError(f"the environment variable TINYFORMER_BACKEND is {name!r}: there is no "
+                         "such backend, set it to 'python' or 'numpy'")
     return name or ("numpy" if importlib.util.find_spec("numpy") else "python")
 
 
@@ -67,14 +67,15 @@ def _install(name: str) -> None:
     if name not in MODULES:
         raise ValueError(f"there is no backend {name!r}: choose 'python' or 'numpy'")
     if name == "numpy" and not importlib.util.find_spec("numpy"):
-        raise ImportError("the numpy backend needs NumPy, which this Python does not have: install it "
-                          "with  python3 -m pip install 'numpy>=2.0',  or choose 'python'")
+        raise ImportError("the numpy backend needs NumPy, which this Python does not have: "
+                          "install it with  python3 -m pip install 'numpy>=2.0',  or choose "
+                          "'python'")
     module = importlib.import_module(MODULES[name])
     default = getattr(module, _dtype_name or module.DEFAULT_FLOAT, None)
     if default is None:
-        raise ValueError(f"the {name} backend computes in float64 only, {_dtype_name} was asked for: "
-                         "choose float64, or the numpy backend")
-    chosen = {key: getattr(module, key) for key in (*NAMES, *DTYPES[name])}
+        raise ValueError(f"the {name} backend computes in float64 only, {_dtype_name} was asked "
+                         "for: choose float64, or the numpy backend")
+    chosen = {key: getattr(module, key) for key in (*NAMES, "fused", *DTYPES[name])}
     vars(xp).update(chosen, name=name, default_float=default)
     for stale in vars(xp).keys() - chosen.keys() - {"name", "default_float"}:
         delattr(xp, stale)

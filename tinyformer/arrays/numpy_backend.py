@@ -1,8 +1,8 @@
 """The NumPy backend: NumPy's own functions, which are the Array API, and a handful of extras.
 
 This is the only file of the package that imports NumPy. What stands here is what the standard lacks
-(a lookup of rows and its transpose, `erf`, raw random draws, bytes), what NumPy does differently (the
-default dtype of new floats), and what measuring showed NumPy to do slowly.
+(a lookup of rows and its transpose, `erf`, raw random draws, bytes), what NumPy does differently
+(the default dtype of new floats), and what measuring showed NumPy to do slowly.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from math import prod
 from typing import Any, List, Tuple
 
 import numpy as np
-from numpy import (abs, add, all, any, argmax, concat, cos, divide, equal, exp, expand_dims, float32,
-                   float64, greater, greater_equal, inf, int64, isdtype, isfinite, isnan, less,
-                   less_equal, log, logical_and, logical_not, logical_or, matmul, matrix_transpose,
-                   max, maximum, min, minimum, multiply, nan, negative, not_equal, ones_like,
-                   permute_dims, pi, reshape, sin, sqrt, square, squeeze, stack, subtract, sum, tanh,
-                   zeros_like)
+from numpy import (abs, add, all, any, argmax, concat, cos, divide, equal, exp, expand_dims,
+                   float32, float64, greater, greater_equal, inf, int64, isdtype, isfinite, isnan,
+                   less, less_equal, log, logical_and, logical_not, logical_or, matmul,
+                   matrix_transpose, max, maximum, min, minimum, multiply, nan, negative, not_equal,
+                   ones_like, permute_dims, pi, reshape, sin, sqrt, square, squeeze, stack,
+                   subtract, sum, tanh, zeros_like)
 from numpy import bool as bool
 from numpy import broadcast_to as broadcast_to
 from numpy import ndarray as Array
@@ -29,15 +29,17 @@ from numpy.lib.array_utils import normalize_axis_index
 from tinyformer.arrays.backend import xp
 
 if np.lib.NumpyVersion(np.__version__) < "2.0.0":
-    raise ImportError(f"tinyformer needs NumPy 2.0 or later, this is {np.__version__}: upgrade it with  "
-                      "python3 -m pip install --upgrade numpy,  or choose the backend 'python'")
+    raise ImportError(f"tinyformer needs NumPy 2.0 or later, this is {np.__version__}: upgrade it "
+                      "with  python3 -m pip install --upgrade numpy,  or choose the backend "
+                      "'python'")
 
-# Floats follow IEEE silently, as in the pure backend. NumPy keeps its setting per thread and context, and
-# a new one begins with warnings: what this package computes there is kept quiet by the filter.
+# Floats follow IEEE silently, as in the pure backend. NumPy keeps its setting per thread and per
+# context, and a new one begins with warnings: the filter keeps quiet what this package does there.
 np.seterr(all="ignore")
 warnings.filterwarnings("ignore", ".* encountered in ", RuntimeWarning, r"tinyformer\.")
 
 DEFAULT_FLOAT = "float32"
+fused: Dict[str, Callable[..., Any]] = {}          # faster bodies of plain computations, by their names
 
 
 def asarray(obj: Any, dtype: Any = None) -> Any:
@@ -47,11 +49,12 @@ def asarray(obj: Any, dtype: Any = None) -> Any:
     ragged rows and TypeError for what is not a number.
     """
     array = np.asarray(obj)
-    if array.dtype.kind not in "biuf" or array.dtype.kind == "u" and not isinstance(obj, np.ndarray):
+    kind = array.dtype.kind
+    if kind not in "biuf" or kind == "u" and not isinstance(obj, np.ndarray):
         raise TypeError(f"{obj!r:.80} is not made of numbers that an array can hold")
     if dtype is None and array.dtype == float64 and not isinstance(obj, (np.ndarray, np.generic)):
         dtype = xp.default_float
-    elif dtype is None and array.dtype.kind in "iu":
+    elif dtype is None and kind in "iu":
         dtype = int64
     return array if dtype is None or array.dtype == dtype else array.astype(dtype)
 
@@ -99,7 +102,10 @@ def where(condition: Any, x: Any, y: Any) -> Any:
 
 
 def pow(x: Any, y: Any) -> Any:
-    """x ** y. The squares and cubes of floats are products: NumPy's x ** 3 takes a hundred times as long."""
+    """x ** y. Squares and cubes of floats are products: NumPy's x ** 3 is a hundred times slower.
+
+    As everywhere in NumPy, x ** 0.5 is the square root: -0.0 at -0.0 and nan at -inf.
+    """
     if type(y) in (int, float) and y in (2, 3) and getattr(x, "dtype", None) in (float32, float64):
         return x * x if y == 2 else x * x * x
     return np.pow(x, y)
@@ -117,7 +123,7 @@ def mean(x: Any, axis: Any = None, keepdims: Any = False) -> Any:
 
 
 def var(x: Any, axis: Any = None, correction: float = 0, keepdims: Any = False) -> Any:
-    """The mean squared distance from the mean, divided by the count less `correction` (at least 0)."""
+    """The mean squared distance from the mean, divided by the count less `correction`."""
     distance = np.subtract(x, mean(x, axis, keepdims=True))
     total = sum(distance * distance, axis=axis, keepdims=keepdims)
     return total / builtins.max(_per_line(x, total) - correction, 0)
@@ -135,7 +141,7 @@ _SLOPE = np.array([2 / math.sqrt(math.pi) * math.exp(-(k / _GRID) ** 2) for k in
 
 
 def erf(x: Any) -> Any:
-    """The error function, from a table of exact values and the Taylor series around the nearest one.
+    """The error function, from a table of exact values and the Taylor series around the nearest.
 
     With c the grid point and d = x - c, erf(x) = erf(c) + 2/sqrt(pi) exp(-c^2) (d - c d^2 +
     (4c^2 - 2) d^3/6 - (8c^3 - 12c) d^4/24 + (16c^4 - 48c^2 + 12) d^5/120 - ...), the Hermite
@@ -165,7 +171,7 @@ def _integers(name: str, indices: Any) -> Any:
 
 
 def take(x: Any, indices: Any, axis: int) -> Any:
-    """The slices of `x` along an axis that integers name: their axes stand in the place of that axis."""
+    """The slices of `x` along an axis that integers name; their axes stand in its place."""
     return np.take(x, _integers("take", indices), axis)
 
 
@@ -183,10 +189,10 @@ def take_rows(table: Any, ids: Any) -> Any:
 
 
 def scatter_add_rows(n_rows: int, ids: Any, rows: Any) -> Any:
-    """A table of `n_rows` rows, zero but for `rows` added where `ids` points: the transpose of a lookup.
+    """A table of `n_rows` rows, zero but for `rows` added where `ids` points: a lookup transposed.
 
-    ids (B, T), rows (B, T, ...) -> (n_rows, ...). Raises IndexError for an id beyond the table. The rows
-    are sorted by id and each run is summed at once, which is twice as fast as `np.add.at`.
+    ids (B, T), rows (B, T, ...) -> (n_rows, ...). Raises IndexError for an id beyond the table. The
+    rows are sorted by id and each run is summed at once, which is twice as fast as `np.add.at`.
     """
     ids, rows = _integers("scatter_add_rows", ids), np.asarray(rows)
     if rows.shape[:ids.ndim] != ids.shape or rows.dtype == bool:
@@ -220,10 +226,11 @@ def scatter_along_axis(shape: Any, indices: Any, values: Any, axis: int = -1) ->
     """Zeros of `shape` with `values` added where `take_along_axis` would have read."""
     indices, axis = _integers("scatter_along_axis", indices), normalize_axis_index(axis, len(shape))
     if indices.ndim != len(shape):
-        raise ValueError(f"indices of shape {indices.shape} name nothing along an axis of shape {shape}: "
-                         "they need as many axes")
+        raise ValueError(f"indices of shape {indices.shape} name nothing along an axis of shape "
+                         f"{shape}: they need as many axes")
     if builtins.any(n not in (1, shape[k]) for k, n in enumerate(indices.shape) if k != axis):
-        raise IndexError(f"scatter_along_axis: indices {indices.shape} do not fit the shape {shape}")
+        raise IndexError(f"scatter_along_axis: indices {indices.shape} do not fit the shape "
+                         f"{shape}")
     grid: List[Any] = list(np.ogrid[tuple(slice(length) for length in shape)])
     grid[axis] = indices
     return scatter_add(shape, tuple(grid), values)
@@ -242,15 +249,16 @@ _FORMATS = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2", "I64": "<i8
 
 def _format(dtype_name: str) -> Any:
     if dtype_name not in _FORMATS:
-        raise ValueError(f"there is no file format {dtype_name!r}: choose from {', '.join(_FORMATS)}")
+        raise ValueError(f"there is no file format {dtype_name!r}: choose from "
+                         f"{', '.join(_FORMATS)}")
     return np.dtype(_FORMATS[dtype_name])
 
 
 def to_bytes(x: Any, dtype_name: str) -> bytes:
     """The elements, little-endian and row-major, in the file format `dtype_name`.
 
-    What a short float cannot hold becomes inf. Raises OverflowError for ints that a short int cannot
-    hold, TypeError for floats that are to be ints or bools.
+    What a short float cannot hold becomes inf. Raises OverflowError for ints that a short int
+    cannot hold, TypeError for floats that are to be ints or bools.
     """
     x, stored = np.asarray(x), _format(dtype_name)
     if dtype_name == "BF16":
@@ -258,10 +266,12 @@ def to_bytes(x: Any, dtype_name: str) -> bytes:
         rounded = (bits + 0x7FFF + (bits >> 16 & 1)) >> 16
         return np.where(np.isnan(x), 0x7FC0, rounded).astype("<u2").tobytes()
     if x.dtype.kind == "f" and stored.kind != "f" or stored.kind == "b" and x.dtype != bool:
-        raise TypeError(f"to_bytes: {x.dtype} numbers are not stored as {dtype_name}; use astype first")
+        raise TypeError(f"to_bytes: {x.dtype} numbers are not stored as {dtype_name}; use astype "
+                        "first")
     written = np.ascontiguousarray(x, stored)
     if stored.kind in "iu" and not np.array_equal(written, x.reshape(written.shape)):
-        raise OverflowError(f"to_bytes: a number between {x.min()} and {x.max()} does not fit {dtype_name}")
+        raise OverflowError(f"to_bytes: a number between {x.min()} and {x.max()} does not fit "
+                            f"{dtype_name}")
     return written.tobytes()
 
 
@@ -310,4 +320,3 @@ class Generator:
             raise ValueError(f"bits16: cannot draw {n} numbers")
         buffer = self.draws.bytes(4 * ((n + 1) // 2)) if n else b""
         return np.frombuffer(buffer, "<u2")[:n]
-

@@ -1,9 +1,9 @@
 """One stream of random numbers for everything: weights, dropout masks, batches, samples.
 
 Python's `random.Random` and NumPy's `MT19937` are the same generator: from one state they make the
-same doubles and the same bytes. So the same seed gives the same numbers in both backends, and a run in
-one is the test of the other. The raw draws `uniform` and `bits16` agree bit for bit; what is derived
-from them by logarithms and cosines agrees to rounding.
+same doubles and the same bytes. So the same seed gives the same numbers in both backends, and a run
+in one is the test of the other. The raw draws `uniform` and `bits16` agree bit for bit; what is
+derived from them by logarithms and cosines agrees to rounding.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class Stream:
     def restore(self, state: Sequence[int]) -> None:
         """Go on from a state that `state()` gave. Raises ValueError for anything else."""
         words = list(state)
-        if len(words) != 625 or not all(type(word) is int and 0 <= word < 2 ** 32 for word in words) \
-                or words[624] > 624:
+        valid = all(type(word) is int and 0 <= word < 2 ** 32 for word in words)
+        if len(words) != 625 or not valid or words[624] > 624:
             raise ValueError(f"a random state is 625 integers below 2**32, the last at most 624; "
                              f"this is not one (length {len(words)})")
         self._state, self._generator = words, None
@@ -62,7 +62,7 @@ class Stream:
     def normal(self, shape: Tuple[int, ...]) -> Any:
         """Draws from N(0, 1) in `shape`, float64, by the method of Box and Muller (1958).
 
-        Two uniform draws make a radius sqrt(-2 ln(1 - u)) and an angle 2 pi v; the cosine half is used.
+        Two uniform draws make a radius sqrt(-2 ln(1 - u)) and an angle 2 pi v; the cosine is used.
         """
         count = math.prod(shape)
         u, v = self.uniform(count), self.uniform(count)

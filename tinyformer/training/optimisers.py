@@ -154,12 +154,20 @@ class Adam(Optimiser):
             root = sqrt(1 - b2^t),   scale = root / (1 - b1^t)
         """
         b1, b2 = self.settings["beta1"], self.settings["beta2"]
-        m = b1 * self.remembered("first", name, p) + (1 - b1) * g
-        v = b2 * self.remembered("second", name, p) + (1 - b2) * (g * g)
-        self.memory["first"][name], self.memory["second"][name] = m, v
         root = math.sqrt(1 - b2 ** self.steps[name])
-        scale = lr * root / (1 - b1 ** self.steps[name])
-        return p - scale * m / (xp.sqrt(v) + self.settings["eps"] * root)
+        step = xp.fused.get("adam_step", adam_step)
+        p, self.memory["first"][name], self.memory["second"][name] = step(
+            p, g, self.remembered("first", name, p), self.remembered("second", name, p), b1, b2,
+            lr * root / (1 - b1 ** self.steps[name]), self.settings["eps"] * root)
+        return p
+
+
+def adam_step(p: Any, g: Any, m: Any, v: Any, b1: float, b2: float, scale: float,
+              shift: float) -> Tuple[Any, Any, Any]:
+    """The new parameter and its two moments: the formula of Adam with its numbers worked out."""
+    m = b1 * m + (1 - b1) * g
+    v = b2 * v + (1 - b2) * (g * g)
+    return p - scale * m / (xp.sqrt(v) + shift), m, v
 
 
 class AdamW(Adam):

@@ -1,8 +1,9 @@
 """A pure array: a flat row-major list of numbers, a shape and a kind.
 
-Always contiguous: no strides, no views. The kinds are `bool`, `int`, `float` and `exact`; `exact` holds
-any other number that knows + - * / (`fractions.Fraction`), so matrix products, sums and means can be
-checked without rounding. Ints are Python's and do not overflow, where NumPy's int64 wraps around.
+Always contiguous: no strides, no views. The kinds are `bool`, `int`, `float` and `exact`; `exact`
+holds any other number that knows + - * / (`fractions.Fraction`), so matrix products, sums and means
+can be checked without rounding. Ints are Python's and do not overflow, where NumPy's int64 wraps
+around.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any, Callable, Dict, Iterator, List, Set, Tuple
 Shape = Tuple[int, ...]
 
 RANK = {"bool": 0, "int": 1, "float": 2, "exact": 3}
+SEQUENCES = (list, tuple, range)                # what nested numbers may be given in
 
 
 class AxisError(ValueError, IndexError):
@@ -23,8 +25,8 @@ class AxisError(ValueError, IndexError):
 class Array:
     """Numbers in row-major order: `values[i * shape[1] + j]` is the element (i, j) of a matrix.
 
-    The operators and the index brackets are given to the class by the modules that define what they do:
-    `elementwise`, `products` and `indexing`.
+    The operators and the index brackets are given to the class by the modules that define what they
+    do: `elementwise`, `products` and `indexing`.
     """
 
     __slots__ = ("values", "shape", "kind")
@@ -52,8 +54,8 @@ class Array:
     def item(self) -> Any:
         """The only element, as a Python number; ValueError if there is not exactly one."""
         if len(self.values) != 1:
-            raise ValueError(f"item() needs exactly one element; this array has {len(self.values)}, "
-                             f"shape {self.shape}")
+            raise ValueError("item() needs exactly one element; this array has "
+                             f"{len(self.values)}, shape {self.shape}")
         return self.values[0]
 
     def tolist(self) -> Any:
@@ -110,8 +112,8 @@ class Array:
 def give_operator(symbol: str, function: Callable[[Any, Any], Array]) -> None:
     """Make `function` the operator `symbol` of Array ("add" for __add__), and its reflected form.
 
-    Anything that sets `__array_ufunc__ = None` is left to do the operation itself: NumPy's protocol, by
-    which a tensor beside an array is not taken for a number.
+    Anything that sets `__array_ufunc__ = None` is left to do the operation itself: NumPy's
+    protocol, by which a tensor beside an array is not taken for a number.
     """
     def method(self: Array, other: Any) -> Any:
         if type(other) is not Array and getattr(other, "__array_ufunc__", True) is None:
@@ -128,9 +130,9 @@ def give_operator(symbol: str, function: Callable[[Any, Any], Array]) -> None:
 
 def mixed_backends(one: str, other: str) -> TypeError:
     """The error for arrays of two backends in one expression."""
-    return TypeError(f"an array of the {one} backend met an array of the {other} backend: arrays of two "
-                     "backends never mix. Make both under the same use_backend(...), or go through "
-                     ".tolist()")
+    return TypeError(f"an array of the {one} backend met an array of the {other} backend: arrays "
+                     "of two backends never mix. Make both under the same use_backend(...), or go "
+                     "through .tolist()")
 
 
 def is_foreign(value: Any) -> bool:
@@ -162,7 +164,8 @@ def _exact(value: Any) -> Any:
     return Fraction(value)
 
 
-CONVERT: Dict[str, Callable[[Any], Any]] = {"bool": bool, "int": int, "float": float, "exact": _exact}
+CONVERT: Dict[str, Callable[[Any], Any]] = {
+    "bool": bool, "int": int, "float": float, "exact": _exact}
 
 
 def convert(values: List[Any], kind: str, former: str = "") -> List[Any]:
@@ -170,7 +173,8 @@ def convert(values: List[Any], kind: str, former: str = "") -> List[Any]:
     if kind == former:
         return values
     if kind not in RANK:
-        raise TypeError(f"there is no dtype {kind!r} in the python backend: choose from {', '.join(RANK)}")
+        raise TypeError(f"there is no dtype {kind!r} in the python backend: choose from "
+                        f"{', '.join(RANK)}")
     return list(map(CONVERT[kind], values))
 
 
@@ -187,8 +191,8 @@ def common_kind(name: str, first: str, second: str) -> str:
 def asarray(obj: Any, dtype: Any = None) -> Array:
     """An array from a number, nested sequences of numbers or an array, which is returned as it is.
 
-    The kind is the highest of the elements' kinds (bool < int < float < exact). Raises ValueError for
-    ragged rows and TypeError for what is not a number.
+    The kind is the highest of the elements' kinds (bool < int < float < exact). Raises ValueError
+    for ragged rows and TypeError for what is not a number.
     """
     if isinstance(obj, Array):
         return obj if dtype is None or dtype == obj.kind else astype(obj, dtype)
@@ -214,10 +218,10 @@ def _flatten(obj: Any, values: List[Any], kinds: Set[str]) -> Shape:
         values.extend(obj.values)
         kinds.add(obj.kind)
         return obj.shape
-    if not isinstance(obj, (list, tuple, range)):
+    if not isinstance(obj, SEQUENCES):
         values.append(obj)
         return ()
-    if obj and not any(issubclass(each, (list, tuple, range, Array)) for each in set(map(type, obj))):
+    if obj and not any(issubclass(each, (*SEQUENCES, Array)) for each in set(map(type, obj))):
         values.extend(obj)
         return (len(obj),)
     shapes = [_flatten(row, values, kinds) for row in obj]

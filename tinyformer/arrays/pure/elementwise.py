@@ -1,9 +1,9 @@
 """One number at a time: arithmetic, functions and comparisons, with broadcasting.
 
-Floats follow IEEE 754 silently, as NumPy does: where bare Python raises (1/0, log(0), exp(1000)), turns
-complex ((-8)**(1/3)) or drops a nan (max), the result here is the inf or the nan of the standard.
-Each function runs Python's own operation over the whole row and falls back to a careful one, element
-by element, only when that raises. Exact numbers keep Python's behaviour and raise.
+Floats follow IEEE 754 silently, as NumPy does: where bare Python raises (1/0, log(0), exp(1000)),
+turns complex ((-8)**(1/3)) or drops a nan (max), the result here is the inf or the nan of the
+standard. Each function runs Python's own operation over the whole row and falls back to a careful
+one, element by element, only when that raises. Exact numbers keep Python's behaviour and raise.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ inf, nan, pi = math.inf, math.nan, math.pi
 def aligned(name: str, x: Any, y: Any) -> Tuple[Iterable[Any], Iterable[Any], Shape, str]:
     """The elements of two operands in pairs and in one kind, the shape of the result and that kind.
 
-    A Python number adopts the array's kind, unless its own is higher (an int array plus 0.5 is float).
+    A Python number adopts the array's kind, unless its own is higher (an int array plus 0.5 is
+    float).
     """
     if type(x) is Array and type(y) is Array:
         kind = common_kind(name, x.kind, y.kind)
@@ -42,7 +43,7 @@ def aligned(name: str, x: Any, y: Any) -> Tuple[Iterable[Any], Iterable[Any], Sh
 
 
 def _beside(name: str, number: Any, kind: str) -> Tuple[str, Any]:
-    """The kind of an operation between an array of `kind` and a Python number, and the number in it."""
+    """The kind of an array of `kind` combined with a Python number, and the number in that kind."""
     if is_foreign(number):
         raise mixed_backends("numpy", "python")
     common = common_kind(name, kind, kind_of(number))
@@ -108,12 +109,14 @@ def _power(a: float, b: float) -> float:
 def pow(x: Any, y: Any) -> Array:
     """x ** y; floats as IEEE's pow, ints stay ints and refuse negative exponents.
 
-    The whole powers 2 and 3 of floats are products, as in the NumPy backend. Raises TypeError for an
-    exact power that is not exact, such as the square root of 2.
+    The whole powers 2 and 3 of floats are products, as in the NumPy backend. Raises TypeError for
+    an exact power that is not exact, such as the square root of 2.
     """
     if type(x) is Array and x.kind == "float" and type(y) in (int, float) and y in (2, 3):
-        square = [value * value for value in x.values]
-        return Array(square if y == 2 else list(map(operator.mul, square, x.values)), x.shape, "float")
+        powers = [value * value for value in x.values]
+        if y == 3:
+            powers = list(map(operator.mul, powers, x.values))
+        return Array(powers, x.shape, "float")
     a, b, shape, kind = aligned("pow", x, y)
     a, b = list(a), list(b)
     if kind == "float":
@@ -131,7 +134,7 @@ def pow(x: Any, y: Any) -> Array:
 
 def _floats(name: str, x: Any, function: Callable[[float], float],
             beyond: Callable[[float], float] = lambda value: nan) -> Array:
-    """Apply a function of one float; `beyond` is its IEEE value at a number for which Python raises."""
+    """Apply a function of one float; `beyond` is its IEEE value where Python's own raises."""
     x = asarray(x)
     if x.kind == "exact":
         return Array([_method(value, name) for value in x.values], x.shape, x.kind)
@@ -141,7 +144,8 @@ def _floats(name: str, x: Any, function: Callable[[float], float],
         return Array([_careful(function, beyond, value) for value in x.values], x.shape, "float")
 
 
-def _careful(function: Callable[[float], float], beyond: Callable[[float], float], value: float) -> float:
+def _careful(function: Callable[[float], float], beyond: Callable[[float], float],
+             value: float) -> float:
     try:
         return function(value)
     except (ValueError, OverflowError):
@@ -151,7 +155,8 @@ def _careful(function: Callable[[float], float], beyond: Callable[[float], float
 def _method(value: Any, name: str) -> Any:
     """The function of an exact number, which is a method of it if it has one."""
     if not hasattr(value, name):
-        raise TypeError(f"{name}: {value!r} is an exact number without a method {name}; convert to float")
+        raise TypeError(f"{name}: {value!r} is an exact number without a method {name}; convert to "
+                        "float")
     return getattr(value, name)()
 
 
@@ -201,7 +206,8 @@ def negative(x: Any) -> Array:
 def abs(x: Any) -> Array:
     """The absolute value."""
     x = asarray(x)
-    return Array(x.values if x.kind == "bool" else list(map(operator.abs, x.values)), x.shape, x.kind)
+    values = x.values if x.kind == "bool" else list(map(operator.abs, x.values))
+    return Array(values, x.shape, x.kind)
 
 
 def square(x: Any) -> Array:
@@ -323,17 +329,18 @@ def where(condition: Any, x: Any, y: Any) -> Array:
     if condition.kind != "bool":
         raise TypeError(f"where: the condition must be bool, not {condition.kind}")
     a, b, shape, kind = aligned("where", x, y)
+    choices = condition.values
     if condition.shape != shape:
         whole = broadcast_shapes("where", condition.shape, shape)
         a, b = expand(list(a), shape, whole), expand(list(b), shape, whole)
-        condition, shape = Array(expand(condition.values, condition.shape, whole), whole, "bool"), whole
-    return Array([p if c else q for c, p, q in zip(condition.values, a, b)], shape, kind)
+        choices, shape = expand(condition.values, condition.shape, whole), whole
+    return Array([p if c else q for c, p, q in zip(choices, a, b)], shape, kind)
 
 
 for _symbol, _function in {
         "add": add, "sub": subtract, "mul": multiply, "truediv": divide, "pow": pow,
-        "eq": equal, "ne": not_equal, "lt": less, "le": less_equal, "gt": greater, "ge": greater_equal,
-        "and": bitwise_and, "or": bitwise_or, "xor": bitwise_xor}.items():
+        "eq": equal, "ne": not_equal, "lt": less, "le": less_equal, "gt": greater,
+        "ge": greater_equal, "and": bitwise_and, "or": bitwise_or, "xor": bitwise_xor}.items():
     give_operator(_symbol, _function)
 setattr(Array, "__neg__", negative)
 setattr(Array, "__abs__", abs)

@@ -1,8 +1,9 @@
 """Reading and scattering by index, after NumPy's rules.
 
-A key gives each axis of the selection its offsets into the flat list; the sum of one offset per axis is
-the position of an element. Slices and integers give equally spaced offsets, so their selection is a view.
-Reading picks the positions; its transpose, which every gradient of an index needs, adds into them.
+A key gives each axis of the selection its offsets into the flat list; the sum of one offset per
+axis is the position of an element. Slices and integers give equally spaced offsets, so their
+selection is a view. Reading picks the positions; its transpose, which every gradient of an index
+needs, adds into them.
 """
 
 from __future__ import annotations
@@ -13,17 +14,18 @@ from typing import Any, Dict, List, Sequence, Tuple
 
 from tinyformer.arrays.pure.array import (Array, Shape, as_shape, asarray, full, is_foreign,
                                           mixed_backends)
-from tinyformer.arrays.pure.layout import (broadcast_shapes, broadcast_to, expand, gather, normal_axis)
+from tinyformer.arrays.pure.layout import (broadcast_shapes, broadcast_to, expand, gather,
+                                           normal_axis)
 
-Group = Tuple[Sequence[int], Shape]  # offsets into the flat list, and the axes of the selection they make
+Group = Tuple[Sequence[int], Shape]  # offsets into the flat list; the axes that they make
 
 
 def groups_of(shape: Shape, key: Any) -> List[Group]:
     """The offsets that `key` names in an array of `shape`, in the order of the selection's axes.
 
-    Integers, slices, None and one Ellipsis as usual; integer arrays or lists broadcast together, bool
-    arrays stand for the integers of their true elements. As in NumPy the axes of index arrays come
-    first when anything separates them. Raises IndexError.
+    Integers, slices, None and one Ellipsis as usual; integer arrays or lists broadcast together,
+    bool arrays stand for the integers of their true elements. As in NumPy the axes of index arrays
+    come first when anything separates them. Raises IndexError.
     """
     groups: List[Group] = []
     fancy: List[Group] = []
@@ -42,7 +44,7 @@ def groups_of(shape: Shape, key: Any) -> List[Group]:
             numbers = _numbers(entry, axis, lengths)
             fancy.append(([number * stride for number in numbers.values], numbers.shape))
             places.append(place)
-    if all(not lengths for _, lengths in fancy):           # plain integers: one offset each, no axis
+    if all(not lengths for _, lengths in fancy):        # plain integers: one offset each, no axis
         return groups + [(range(offset, offset + 1), ()) for (offset,), _ in fancy]
     adjacent = places[-1] - places[0] == len(places) - 1
     groups.insert(places[0] if adjacent else 0, _together(fancy))
@@ -62,7 +64,7 @@ def _together(fancy: List[Group]) -> Group:
 
 
 def _assigned(shape: Shape, key: Any) -> List[Tuple[Any, int, Shape]]:
-    """Each entry of a key with the axis where it begins and the lengths of the axes that it uses."""
+    """Each entry of a key, the axis where it begins and the lengths of the axes that it uses."""
     entries = [_entry(entry) for entry in (key if isinstance(key, tuple) else (key,))]
     ellipses = sum(entry is Ellipsis for entry in entries)
     if ellipses > 1:
@@ -85,7 +87,7 @@ def _assigned(shape: Shape, key: Any) -> List[Tuple[Any, int, Shape]]:
 
 
 def _entry(entry: Any) -> Any:
-    """An entry of a key, with sequences and bools made into arrays; IndexError for what is no index."""
+    """An entry of a key, integers, sequences and bools made into arrays; or IndexError."""
     if entry is None or entry is Ellipsis or isinstance(entry, slice):
         return entry
     if isinstance(entry, (bool, list, tuple, range)):
@@ -97,7 +99,8 @@ def _entry(entry: Any) -> Any:
     if is_foreign(entry):
         raise mixed_backends("numpy", "python")
     if not hasattr(entry, "__index__"):
-        raise IndexError(f"{entry!r} is no index: use integers, slices, ..., None, integer or bool arrays")
+        raise IndexError(f"{entry!r} is no index: use integers, slices, ..., None, integer or bool "
+                         "arrays")
     return Array([entry.__index__()], (), "int")
 
 
@@ -140,10 +143,11 @@ def getitem(x: Array, key: Any) -> Array:
     groups = groups_of(x.shape, key)
     shape = _shape_of(groups)
     ranges = [offsets for offsets, _ in groups if isinstance(offsets, range)]
-    if len(ranges) == len(groups) and prod(shape):
+    if len(ranges) == len(groups) and 0 not in shape:
         axes = [offsets for offsets in ranges if len(offsets) > 1]
         values = gather(x.values, sum(offsets[0] for offsets in ranges),
-                        tuple(len(offsets) for offsets in axes), tuple(offsets.step for offsets in axes))
+                        tuple(len(offsets) for offsets in axes),
+                        tuple(offsets.step for offsets in axes))
     else:
         values = [x.values[position] for position in _positions(groups)]
     return Array(values, shape, x.kind)
@@ -164,8 +168,9 @@ def with_item(x: Any, key: Any, value: Any) -> Array:
     """A copy of `x` in which the elements that the key names are `value`."""
     x = asarray(x)
     groups = groups_of(x.shape, key)
+    given = _stretched(value, _shape_of(groups), x.kind)
     values = list(x.values)
-    for position, number in zip(_positions(groups), _stretched(value, _shape_of(groups), x.kind).values):
+    for position, number in zip(_positions(groups), given.values):
         values[position] = number
     return Array(values, x.shape, x.kind)
 
@@ -195,7 +200,7 @@ def _integers(name: str, indices: Any) -> Array:
 
 
 def take(x: Any, indices: Any, axis: int) -> Array:
-    """The slices of `x` along an axis that integers name: their axes stand in the place of that axis."""
+    """The slices of `x` along an axis that integers name; their axes stand in its place."""
     x, indices, axis = asarray(x), _integers("take", indices), normal_axis(axis, x.ndim)
     length, width = x.shape[axis], prod(x.shape[axis + 1:])
     places = [number * width for number in _within(indices.values, length, axis)]
@@ -213,7 +218,7 @@ def take_rows(table: Any, ids: Any) -> Array:
 
 
 def scatter_add_rows(n_rows: int, ids: Any, rows: Any) -> Array:
-    """A table of `n_rows` rows, zero but for `rows` added where `ids` points: the transpose of a lookup.
+    """A table of `n_rows` rows, zero but for `rows` added where `ids` points: a lookup transposed.
 
     ids (B, T), rows (B, T, ...) -> (n_rows, ...). Raises IndexError for an id beyond the table.
     """
@@ -249,19 +254,20 @@ def scatter_along_axis(shape: Any, indices: Any, values: Any, axis: int = -1) ->
     shape, indices = as_shape(shape), _integers("scatter_along_axis", indices)
     positions, lines, chosen = _along(shape, indices, normal_axis(axis, len(shape)))
     if lines != shape:
-        raise IndexError(f"scatter_along_axis: indices {indices.shape} do not fit the shape {shape}")
+        raise IndexError(f"scatter_along_axis: indices {indices.shape} do not fit the shape "
+                         f"{shape}")
     return _summed(shape, positions, _stretched(values, chosen))
 
 
 def _along(shape: Shape, indices: Array, axis: int) -> Tuple[List[int], Shape, Shape]:
-    """The flat positions that `indices` name along an axis, in an array of the second shape returned.
+    """The flat positions that `indices` name along an axis, and two shapes.
 
-    It is `shape` with the axes other than `axis` broadcast against those of `indices`; the third is the
-    shape of the selection.
+    The first is `shape` with its other axes broadcast against those of `indices`: the positions are
+    those of an array of that shape. The second is the shape of the selection.
     """
     if indices.ndim != len(shape):
-        raise ValueError(f"indices of shape {indices.shape} name nothing along an axis of shape {shape}: "
-                         "they need as many axes")
+        raise ValueError(f"indices of shape {indices.shape} name nothing along an axis of shape "
+                         f"{shape}: they need as many axes")
     length, count = shape[axis], indices.shape[axis]
     try:
         lines = broadcast_shapes("indices along an axis", shape[:axis] + (1,) + shape[axis + 1:],
@@ -270,7 +276,7 @@ def _along(shape: Shape, indices: Array, axis: int) -> Tuple[List[int], Shape, S
         raise IndexError(str(error)) from None
     chosen = lines[:axis] + (count,) + lines[axis + 1:]
     inner = prod(lines[axis + 1:])
-    block = count * inner                           # positions within one element of the axes before
+    block = count * inner                       # positions within one element of the axes before
     numbers = _within(expand(indices.values, indices.shape, chosen), length, axis)
     positions = [(place // block * length + number) * inner + place % inner
                  for place, number in enumerate(numbers)]

@@ -1,20 +1,21 @@
 """The same numbers in another order: broadcasting, permuting, cutting, joining.
 
-All of it is one idea. A view of a row-major array is an offset, a shape and one stride per axis, and
-the element (i, j, ...) of the view is `values[offset + i * stride_0 + j * stride_1 + ...]`. `gather`
-writes such a view out as a new flat list.
+All of it is one idea. A view of a row-major array is an offset, a shape and one stride per axis,
+and the element (i, j, ...) of the view is `values[offset + i * stride_0 + j * stride_1 + ...]`.
+`gather` writes such a view out as a new flat list.
 """
 
 from __future__ import annotations
 
 import sys
-from functools import lru_cache, reduce
+from functools import lru_cache, partial, reduce
 from itertools import chain
 from math import prod
 from operator import index, itemgetter
 from typing import Any, Callable, List, Sequence, Tuple, Union
 
-from tinyformer.arrays.pure.array import (Array, AxisError, Shape, as_shape, asarray, common_kind, convert)
+from tinyformer.arrays.pure.array import (Array, AxisError, Shape, as_shape, asarray,
+                                          common_kind, convert)
 
 
 def strides_of(shape: Shape) -> Tuple[int, ...]:
@@ -30,7 +31,7 @@ def normal_axis(axis: int, ndim: int) -> int:
 
 
 def normal_axes(axis: Union[int, Sequence[int]], ndim: int) -> Tuple[int, ...]:
-    """One axis or several, counted from the front and in order; ValueError if one stands there twice."""
+    """One axis or several, counted from the front, in order; ValueError if one is there twice."""
     axes = axis if isinstance(axis, (tuple, list)) else (axis,)
     normal = sorted(normal_axis(each, ndim) for each in axes)
     if len(set(normal)) != len(normal):
@@ -44,8 +45,8 @@ def broadcast_shapes(name: str, first: Shape, second: Shape) -> Shape:
     one = (1,) * (length - len(first)) + first
     two = (1,) * (length - len(second)) + second
     if any(p != q and p != 1 and q != 1 for p, q in zip(one, two)):
-        raise ValueError(f"{name}: shapes {first} and {second} do not broadcast: from the right, each "
-                         "pair of lengths must be equal or one of them 1")
+        raise ValueError(f"{name}: shapes {first} and {second} do not broadcast: from the right, "
+                         "each pair of lengths must be equal or one of them 1")
     return tuple(q if p == 1 else p for p, q in zip(one, two))
 
 
@@ -62,8 +63,9 @@ LONG_ROW = 16                # from this length on it pays to copy a view row by
 
 
 @lru_cache(maxsize=128)
-def _picker(offset: int, shape: Shape, strides: Tuple[int, ...]) -> Callable[[List[Any]], Sequence[Any]]:
-    """A function that picks the elements of a view; remembered, since a model repeats its shapes."""
+def _picker(offset: int, shape: Shape,
+            strides: Tuple[int, ...]) -> Callable[[List[Any]], Sequence[Any]]:
+    """A function that picks the elements of a view; remembered: a model repeats its shapes."""
     positions = starts_of(offset, shape, strides)
     if sys.implementation.name == "pypy" or len(positions) < 2:
         return lambda values: [values[position] for position in positions]
@@ -99,7 +101,8 @@ def expand(values: List[Any], shape: Shape, target: Shape) -> List[Any]:
     if shape[-1] == 1 and shape[:-1] == target[:-1]:           # one number per row: a mean
         return [value for value in values for _ in range(target[-1])]
     padded = (1,) * (len(target) - len(shape)) + shape
-    strides = tuple(0 if length == 1 else stride for length, stride in zip(padded, strides_of(padded)))
+    strides = tuple(0 if length == 1 else stride
+                    for length, stride in zip(padded, strides_of(padded)))
     return gather(values, 0, target, strides)
 
 
@@ -168,7 +171,8 @@ def squeeze(x: Any, axis: Union[int, Tuple[int, ...]]) -> Array:
     gone = normal_axes(axis, x.ndim)
     for each in gone:
         if x.shape[each] != 1:
-            raise ValueError(f"squeeze: axis {each} of shape {x.shape} has length {x.shape[each]}, not 1")
+            raise ValueError(f"squeeze: axis {each} of shape {x.shape} has length {x.shape[each]}, "
+                             "not 1")
     return Array(x.values, tuple(n for each, n in enumerate(x.shape) if each not in gone), x.kind)
 
 
@@ -184,9 +188,9 @@ def concat(arrays: Sequence[Any], axis: int = 0) -> Array:
     for array in arrays:
         if array.ndim != first.ndim or any(
                 p != q for i, (p, q) in enumerate(zip(array.shape, first.shape)) if i != axis):
-            raise ValueError(f"concat: shapes {first.shape} and {array.shape} differ in another axis "
-                             f"than {axis}")
-    kind = reduce(lambda one, other: common_kind("concat", one, other), [array.kind for array in arrays])
+            raise ValueError(f"concat: shapes {first.shape} and {array.shape} differ in another "
+                             f"axis than {axis}")
+    kind = reduce(partial(common_kind, "concat"), [array.kind for array in arrays])
     parts = [convert(array.values, kind, array.kind) for array in arrays]
     widths = [prod(array.shape[axis:]) for array in arrays]
     values: List[Any] = []

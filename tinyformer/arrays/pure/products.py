@@ -1,9 +1,10 @@
 """The matrix product: every element is the dot product of a row and a column.
 
-`dots` is the hot loop of the whole pure engine, and the one place where the interpreter matters. Measured
-per multiply-add: 11 ns for `math.sumprod` (CPython 3.12 and later), 20 to 29 ns for `sum(map(mul, ...))`,
-59 to 123 ns for index loops, which take 1.3 ns on PyPy. A call for each element is dear when the rows are
-short, as the heads of a small model are: there the sum is written out, which takes a third.
+`dots` is the hot loop of the whole pure engine, and the one place where the interpreter matters.
+Measured per multiply-add: 11 ns for `math.sumprod` (CPython 3.12 and later), 20 to 29 ns for
+`sum(map(mul, ...))`, 59 to 123 ns for index loops, which take 1.3 ns on PyPy. A call for each
+element is dear when the rows are short, as the heads of a small model are: there the sum is written
+out, which takes a third.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ else:
 
 @lru_cache(maxsize=None)
 def _short_dots(length: int) -> Callable[[Matrix, Matrix], List[Any]]:
-    """`dots` for rows of `length`: for 2, [a0*b0+a1*b1 for a0,a1, in rows for b0,b1, in columns]."""
+    """`dots` for rows of one length: [a0*b0+a1*b1 for a0,a1, in rows for b0,b1, in columns]."""
     row, column = ("".join(f"{letter}{k}," for k in range(length)) for letter in "ab")
     total = "+".join(f"a{k}*b{k}" for k in range(length))
     function: Callable[[Matrix, Matrix], List[Any]] = eval(
@@ -67,19 +68,19 @@ def dots(rows: Matrix, columns: Matrix) -> List[Any]:
 def matmul(x: Any, y: Any) -> Array:
     """The matrix product over the last two axes; the axes before them broadcast.
 
-    (..., N, K) @ (..., K, M) -> (..., N, M). An array with one axis counts as a row on the left and as
-    a column on the right, and that axis is gone from the result. For bools, + is "or" and * is "and".
-    Raises ValueError for axes that do not fit.
+    (..., N, K) @ (..., K, M) -> (..., N, M). An array with one axis counts as a row on the left and
+    as a column on the right, and that axis is gone from the result. For bools, + is "or" and * is
+    "and". Raises ValueError for axes that do not fit.
     """
     x, y = asarray(x), asarray(y)
     if not x.shape or not y.shape:
-        raise ValueError(f"matmul: needs at least one axis on each side, the shapes are {x.shape} and "
-                         f"{y.shape}; to multiply by a number use *")
+        raise ValueError(f"matmul: needs at least one axis on each side, the shapes are {x.shape} "
+                         f"and {y.shape}; to multiply by a number use *")
     left = x.shape if x.ndim > 1 else (1,) + x.shape
     right = y.shape if y.ndim > 1 else y.shape + (1,)
     if left[-1] != right[-2]:
-        raise ValueError(f"matmul: shapes {x.shape} and {y.shape} do not fit: {left[-1]} columns on the "
-                         f"left, {right[-2]} rows on the right")
+        raise ValueError(f"matmul: shapes {x.shape} and {y.shape} do not fit: {left[-1]} columns "
+                         f"on the left, {right[-2]} rows on the right")
     kind = common_kind("matmul", x.kind, y.kind)
     shape = broadcast_shapes("matmul", left[:-2], right[:-2]) + (left[-2], right[-1])
     if left[-1] == 0:
@@ -106,7 +107,8 @@ def _batched(x: Array, y: Array, left: Any, right: Any, shape: Any) -> List[Any]
     here, there = left[-2] * inner, inner * width
     values: List[Any] = []
     for k in range(prod(shape[:-2])):
-        values += _product(first[k * here:(k + 1) * here], second[k * there:(k + 1) * there], inner, width)
+        values += _product(first[k * here:(k + 1) * here], second[k * there:(k + 1) * there],
+                           inner, width)
     return values
 
 

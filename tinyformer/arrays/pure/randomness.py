@@ -1,4 +1,4 @@
-"""The two raw draws of the random stream, made by Python's own generator (Mersenne Twister MT19937)."""
+"""The two raw draws of the random stream, made by Python's own MT19937 generator."""
 
 from __future__ import annotations
 

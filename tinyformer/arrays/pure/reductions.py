@@ -82,7 +82,8 @@ def std(x: Any, axis: Axes = None, correction: float = 0, keepdims: bool = False
     return sqrt(var(x, axis, correction, keepdims))
 
 
-def _extreme(name: str, choose: Callable[[List[Any]], Any], x: Any, axis: Axes, keepdims: bool) -> Array:
+def _extreme(name: str, choose: Callable[[List[Any]], Any], x: Any, axis: Axes,
+             keepdims: bool) -> Array:
     x = asarray(x)
     if not _count(x, axis):
         raise ValueError(f"{name}: there is no {name} of zero elements")
