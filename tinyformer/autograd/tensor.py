@@ -43,9 +43,11 @@ class Tensor:
         if isinstance(data, Tensor):
             _check_not_in_graph(data)
             given = data._data
-        self._data: Any = xp.asarray(given, None if dtype is None else _dtype(dtype))
-        if type(self._data.dtype) is str and self._data.dtype == "exact":
-            self._data = _unwrapped(self._data, data, dtype)
+        kind = None if dtype is None else _dtype(dtype)
+        try:
+            self._data: Any = xp.asarray(given, kind)
+        except TypeError:                           # tensors in lists, which are no numbers
+            self._data = xp.asarray(_numbers(given), kind)
         self._grad: Optional[Tensor] = None
         self._requires_grad = False
         self._node: Optional[Node] = None
@@ -183,6 +185,11 @@ class Tensor:
         return bool(self.item())
 
     def __float__(self) -> float:
+        if self._requires_grad:                     # NumPy's array[i] = tensor comes here as well
+            warnings.warn("a tensor that requires a gradient became a bare number, through which "
+                          "no gradient passes (assigning it into an array is not supported: use "
+                          "stack or concat). If only the number is wanted, say .item()",
+                          stacklevel=2)
         return float(self.item())
 
     def __int__(self) -> int:
@@ -413,20 +420,14 @@ def _check_bare(tensor: Tensor) -> None:
                            "concat(...) to build a tensor; or .detach() for the bare numbers")
 
 
-def _unwrapped(array: Any, given: Any, dtype: Optional[str]) -> Any:
-    """The array of nested lists whose tensors the pure backend has taken for exact numbers."""
-    if not any(isinstance(value, Tensor) for value in array.values):
-        return array
-
-    def numbers(each: Any) -> Any:
-        if isinstance(each, (list, tuple)):
-            return [numbers(part) for part in each]
-        if isinstance(each, Tensor):
-            _check_bare(each)
-            return each.tolist()
-        return each
-
-    return xp.asarray(numbers(given), None if dtype is None else _dtype(dtype))
+def _numbers(data: Any) -> Any:
+    """Nested sequences with numbers in the place of tensors."""
+    if isinstance(data, (list, tuple)):
+        return [_numbers(part) for part in data]
+    if isinstance(data, Tensor):
+        _check_bare(data)
+        return data.tolist()
+    return data
 
 
 def _dtype(name: str) -> Any:

@@ -95,6 +95,10 @@ def _check_shapes(query: Tensor, key: Tensor, value: Tensor, mask: Optional[Tens
         raise ValueError(f"attention: key {key.shape} holds no position to look at")
     for other in (key, value):
         check_broadcast("attention, all axes but the last two", query.shape[:-2], other.shape[:-2])
-    if mask is not None:
-        check_broadcast("attention, scores and mask",
-                        query.shape[:-1] + (key.shape[-2],), mask.shape)
+    scores = query.shape[:-1] + (key.shape[-2],)
+    if mask is None:
+        return
+    if any(have not in (1, want) for have, want in zip(mask.shape[::-1], scores[:-3:-1])):
+        raise ValueError(f"attention: a mask of shape {mask.shape} does not fit scores of shape "
+                         f"{scores}: the last two lengths must be equal, or 1 in the mask")
+    check_broadcast("attention, scores and mask", scores, mask.shape)

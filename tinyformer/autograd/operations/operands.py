@@ -32,6 +32,7 @@ def pair(name: str, x: Any, y: Any) -> Tuple[Tensor, Tensor]:
     Raises ValueError naming the operation and both shapes.
     """
     if not isinstance(x, Tensor):
+        y = as_tensor(y)
         x = _beside(x, y)
     elif not isinstance(y, Tensor):
         y = _beside(y, x)
