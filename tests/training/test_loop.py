@@ -1,4 +1,5 @@
 """The loop: a run that was stopped in any way and resumed is the run that never stopped, bit for bit."""
+import io
 import json
 import math
 import os
@@ -21,6 +22,7 @@ from tinyformer.training.batches import RowBatches, TokenBatches, windows
 from tinyformer.training.log import read_log
 from tinyformer.training.loop import CHECKPOINT, LOG, Interrupted, NotFinite, Trainer, mean_loss, predictions
 from tinyformer.training.optimisers import AdamW
+from tinyformer.training.progress import Progress
 from tinyformer.training.schedules import warmup_cosine
 
 TOKENS = [n * n % 11 for n in range(200)]
@@ -147,6 +149,28 @@ def test_a_checkpoint_of_another_run_is_refused(backend, tmp_path, change):
         other.batches = TokenBatches(TOKENS[:100], 3, 6)
     with pytest.raises(ValueError, match="extra.weight|other parameters|other data"):
         other.resume()
+
+
+def test_going_on_under_another_backend_is_possible_and_said(tmp_path):
+    pytest.importorskip("numpy")
+    out = io.StringIO()
+    with tf.use_backend("numpy"), tf.set_default_dtype("float64"):
+        whole = trainer(evaluate=None).run()
+        trainer(tmp_path, steps=5, evaluate=None).run()
+    with tf.use_backend("python"):
+        resumed = trainer(tmp_path, evaluate=None, quiet=False, progress=Progress(12, out=out))
+        resumed.resume()
+        resumed.run()
+    assert "resumed elsewhere (backend was numpy, is python)" in out.getvalue()
+    losses = [r["loss"] for r in read_log(str(tmp_path / LOG))]
+    assert losses == pytest.approx([r["loss"] for r in whole], rel=1e-9)
+
+
+def test_going_on_at_the_same_place_says_nothing(backend, tmp_path):
+    out = io.StringIO()
+    trainer(tmp_path, steps=2).run()
+    trainer(tmp_path, quiet=False, progress=Progress(12, out=out)).resume()
+    assert out.getvalue() == ""
 
 
 def test_a_full_disk_stops_the_run_and_keeps_the_former_checkpoint(backend, tmp_path, monkeypatch):

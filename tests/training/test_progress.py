@@ -46,8 +46,8 @@ def test_a_short_run_shows_every_step():
 def test_the_numbers_are_right():
     line = run(io.StringIO(), floor=Floor("bigram", 3.216, 0.1)).splitlines()[4]
     # step 50 after 25 s: the mean of the losses 199 ... 150, 64 tokens each half second, 25 s left
-    assert line == ("step  50/100  loss 174.500 (bigram 3.22)  rate 1.00e-03  norm 1.50  128 tokens/s  "
-                    "0:25 left")
+    assert line == ("step  50/100  loss 174.500 (bigram 3.22)  0:25 left  rate 1.00e-03  norm 1.50  "
+                    "128 tokens/s")
 
 
 def test_the_loss_is_the_mean_of_the_last_fifty():
@@ -105,7 +105,7 @@ def test_a_note_stands_on_its_own_line(monkeypatch):
     progress.update(1, 1.0, 0.1, 1.0, 1)
     progress.note("hello")
     progress.close()
-    assert out.getvalue().endswith("left\nhello\n")
+    assert out.getvalue().endswith("tokens/s\nhello\n")
 
 
 @pytest.mark.parametrize("seconds, text", [(0.2, "0:00"), (59.6, "1:00"), (3600, "1:00:00"),

@@ -1,4 +1,4 @@
-"""Training: batches, schedules, optimisers, n-gram floors, checkpoints, and the loop around them."""
+"""Training: batches, schedules, optimisers, n-gram floors, checkpoints and the loop around them."""
 
 from tinyformer.training.batches import RowBatches, TokenBatches, windows
 from tinyformer.training.checkpoint import Checkpoint, CheckpointError

@@ -203,7 +203,8 @@ class Trainer:
         """Go on from the checkpoint in the folder (or from `saved`, if it was loaded already).
 
         Raises what `checkpoint.load` raises, and ValueError where weights, optimiser or data are
-        not those of this run.
+        not those of this run. Says so where backend, dtype or interpreter have changed: then the
+        losses agree with those of a run that never stopped to rounding only.
         """
         if saved is None:
             if self.folder is None:
@@ -215,6 +216,12 @@ class Trainer:
         self.optimiser.load_state_dict(memory)
         stream.restore(saved.state["random"])
         self.step, self.resumed = saved.state["step"], True
+        was, now = saved.state["environment"], environment()
+        changed = [f"{key} was {was.get(key)}, is {value}" for key, value in now.items()
+                   if was.get(key) != value]
+        if changed and self.progress:
+            self.progress.note(f"resumed elsewhere ({'; '.join(changed)}): the losses will agree "
+                               "with an uninterrupted run to rounding only")
 
 
 def mean_loss(loss: Callable[..., Tensor], batches: Iterable[Any]) -> float:

@@ -64,8 +64,8 @@ class Progress:
             parts[-1] += f" ({self.floor})"
         if self.held_out is not None:
             parts.append(f"held out {self.held_out:.3f}")
-        parts += [f"rate {rate:.2e}", f"norm {norm:.2f}",
-                  f"{self.tokens / max(seconds, 1e-9):,.0f} tokens/s", f"{clock_text(left)} left"]
+        parts += [f"{clock_text(left)} left", f"rate {rate:.2e}", f"norm {norm:.2f}",
+                  f"{self.tokens / max(seconds, 1e-9):,.0f} tokens/s"]
         return "  ".join(parts)
 
     def note(self, words: str) -> None:
