@@ -89,6 +89,7 @@ def test_the_default_dtype_is_a_choice_too() -> None:
         with set_default_dtype(None):
             assert xp.asarray([1.0]).dtype == xp.float32
         assert xp.asarray([1, 2]).dtype == xp.int64 and xp.asarray([True]).dtype == xp.bool
+        assert xp.where(xp.asarray([True]), 0.5, 1.0).dtype == xp.float32
 
 
 def test_the_pure_backend_has_no_float32() -> None:

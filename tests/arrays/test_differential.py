@@ -35,8 +35,7 @@ def test_every_name_has_a_row() -> None:
 def test_both_namespaces_have_the_same_names() -> None:
     for backend in ("python", "numpy"):
         with use_backend(backend):
-            assert set(vars(xp)) == {*NAMES, *DTYPES[backend], "name", "default_float",
-                                      "fused"}
+            assert set(vars(xp)) == {*NAMES, *DTYPES[backend], "name", "default_float", "fused"}
 
 
 @needs_numpy

@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import os
-from typing import Any, Optional
+from typing import Any, Dict, Optional
 
 MODULES = {"python": "tinyformer.arrays.pure", "numpy": "tinyformer.arrays.numpy_backend"}
 
@@ -35,6 +35,7 @@ class Namespace:
 
     name: str                   # of the backend
     default_float: Any          # the dtype of new floats
+    fused: Dict[str, Any]       # faster bodies of some plain computations, by their names
 
     def __getattr__(self, name: str) -> Any:
         """Reached only before the first choice, or for a name that no backend has."""
@@ -75,9 +76,10 @@ def _install(name: str) -> None:
     if default is None:
         raise ValueError(f"the {name} backend computes in float64 only, {_dtype_name} was asked "
                          "for: choose float64, or the numpy backend")
-    chosen = {key: getattr(module, key) for key in (*NAMES, "fused", *DTYPES[name])}
-    vars(xp).update(chosen, name=name, default_float=default)
-    for stale in vars(xp).keys() - chosen.keys() - {"name", "default_float"}:
+    chosen = {key: getattr(module, key) for key in (*NAMES, *DTYPES[name])}
+    chosen.update(name=name, default_float=default, fused=module.fused)
+    vars(xp).update(chosen)
+    for stale in vars(xp).keys() - chosen.keys():
         delattr(xp, stale)
 
 

@@ -12,7 +12,7 @@ import math
 import operator
 import warnings
 from math import prod
-from typing import Any, List, Tuple
+from typing import Any, Callable, Dict, List
 
 import numpy as np
 from numpy import (abs, add, all, any, argmax, concat, cos, divide, equal, exp, expand_dims,
@@ -39,7 +39,7 @@ np.seterr(all="ignore")
 warnings.filterwarnings("ignore", ".* encountered in ", RuntimeWarning, r"tinyformer\.")
 
 DEFAULT_FLOAT = "float32"
-fused: Dict[str, Callable[..., Any]] = {}          # faster bodies of plain computations, by their names
+fused: Dict[str, Callable[..., Any]] = {}       # faster bodies of plain computations, by name
 
 
 def asarray(obj: Any, dtype: Any = None) -> Any:
