@@ -1,4 +1,6 @@
 """The log: whole lines, cut back to a step, a torn last line dropped."""
+import re
+
 import pytest
 
 from tinyformer.training.log import LossLog, read_log
@@ -54,6 +56,23 @@ def test_a_line_that_is_no_record_is_named(tmp_path, bad):
     (tmp_path / "log").write_bytes(first + bad + b"\n" + b'{"step": 3, "loss": 2.0}\n')
     with pytest.raises(ValueError, match=f"log, line 2, byte {len(first)}: not a record of a step"):
         LossLog(str(tmp_path / "log"), 9)
+
+
+def test_a_full_disk_is_an_error_and_leaves_whole_lines_or_a_torn_one(tmp_path):
+    resource = pytest.importorskip("resource")
+    path = str(tmp_path / "log")
+    log = LossLog(path)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, limits[1]))
+    try:
+        with pytest.raises(OSError, match=f"line of the log was not written.*{re.escape(path)}"):
+            for record in RECORDS * 9:
+                log.append(record)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    log.close()
+    kept = read_log(path)
+    assert 0 < len(kept) < 5 and kept == RECORDS[:len(kept)]
 
 
 def test_nan_is_never_written(tmp_path):

@@ -10,6 +10,7 @@ torn one, which is dropped when the run is resumed, together with the steps afte
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from typing import Any, Dict, List, Tuple
@@ -23,13 +24,19 @@ class LossLog:
     def __init__(self, path: str, keep: int = 0) -> None:
         lines = [line for line, record in _lines(path) if record["step"] <= keep]
         replace_file(path, lines)
-        self._file = open(path, "ab")
+        self._file = open(path, "ab", buffering=0)
+        self._path = path
 
     def append(self, record: Dict[str, Any]) -> None:
-        """Add one line and hand it to the system. ValueError for nan or infinity, which JSON
-        lacks."""
-        self._file.write(json.dumps(record, allow_nan=False).encode("utf-8") + b"\n")
-        self._file.flush()
+        """Add one line and hand it to the system. Raises ValueError for nan or infinity, which JSON
+        lacks, OSError where the disk is full."""
+        line = json.dumps(record, allow_nan=False).encode("utf-8") + b"\n"
+        try:
+            if self._file.write(line) < len(line):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        except OSError as error:
+            raise OSError(error.errno, f"{error.strerror}; a line of the log was not written. Make "
+                          "room, and resume from the checkpoint", self._path) from None
 
     def sync(self) -> None:
         """Down to the disk: called before a checkpoint that counts on these lines."""

@@ -205,8 +205,8 @@ def clip_grad_norm(parameters: Parameters, max_norm: Optional[float] = None) -> 
     """Shorten all gradients together to the length `max_norm` if they are longer, and return it.
 
     The length is the root of the sum of the squares of all numbers (Pascanu et al. 2013, algorithm
-    1). Each `grad` is replaced, no array is written into. Without `max_norm` only the length is
-    computed.
+    1; PyTorch divides by the length plus 1e-6). Each `grad` is replaced, no array is written into.
+    Without `max_norm` only the length is computed.
 
     Raises FloatingPointError, changing nothing, where a gradient has nan or infinity, and names the
     parameter: a step along such a gradient would destroy the model.
