@@ -15,6 +15,7 @@ from typing import Any, Callable, Dict, Iterator, List, Set, Tuple
 Shape = Tuple[int, ...]
 
 RANK = {"bool": 0, "int": 1, "float": 2, "exact": 3}
+NATIVE = {bool: "bool", int: "int", float: "float"}
 SEQUENCES = (list, tuple, range)                # what nested numbers may be given in
 
 
@@ -202,11 +203,14 @@ def asarray(obj: Any, dtype: Any = None) -> Array:
     kinds: Set[str] = set()
     shape = _flatten(obj, values, kinds)
     types = set(map(type, values))
-    native = types <= {bool, int, float}
-    samples = types if native else dict(zip(map(type, values), values)).values()
-    kinds = kinds.union(each.__name__ if native else kind_of(each) for each in samples) or {"float"}
-    kind = dtype or max(kinds, key=RANK.__getitem__)
-    return Array(values if native and kinds == {kind} else convert(values, kind), shape, kind)
+    if types <= NATIVE.keys():
+        kinds.update(map(NATIVE.__getitem__, types))
+    else:
+        samples = dict(zip(map(type, values), values))      # one number of each type
+        kinds.update(map(kind_of, samples.values()))
+    kind = dtype or max(kinds, key=RANK.__getitem__, default="float")
+    native = types <= NATIVE.keys() and kinds <= {kind}
+    return Array(values if native else convert(values, kind), shape, kind)
 
 
 def _flatten(obj: Any, values: List[Any], kinds: Set[str]) -> Shape:

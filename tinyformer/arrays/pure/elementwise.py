@@ -13,8 +13,9 @@ import operator
 from itertools import repeat
 from typing import Any, Callable, Iterable, Tuple
 
-from tinyformer.arrays.pure.array import (CONVERT, Array, Shape, asarray, common_kind, convert,
-                                          give_operator, is_foreign, kind_of, mixed_backends)
+from tinyformer.arrays.pure.array import (CONVERT, NATIVE, Array, Shape, asarray, common_kind,
+                                          convert, give_operator, is_foreign, kind_of,
+                                          mixed_backends)
 from tinyformer.arrays.pure.layout import broadcast_shapes, expand
 
 inf, nan, pi = math.inf, math.nan, math.pi
@@ -44,9 +45,12 @@ def aligned(name: str, x: Any, y: Any) -> Tuple[Iterable[Any], Iterable[Any], Sh
 
 def _beside(name: str, number: Any, kind: str) -> Tuple[str, Any]:
     """The kind of an array of `kind` combined with a Python number, and the number in that kind."""
-    if is_foreign(number):
+    own = NATIVE.get(type(number))
+    if own == kind:
+        return kind, number
+    if is_foreign(number):                   # np.float64 would pass for a Python float
         raise mixed_backends("numpy", "python")
-    common = common_kind(name, kind, kind_of(number))
+    common = common_kind(name, kind, own or kind_of(number))
     return common, CONVERT[common](number)
 
 
