@@ -1,4 +1,4 @@
-"""Values and gradients equal those of PyTorch in float64, as tests/golden/autograd.json has them."""
+"""Values and gradients equal those of PyTorch in float64, kept in tests/golden/autograd.json."""
 
 from __future__ import annotations
 
