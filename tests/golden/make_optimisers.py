@@ -25,7 +25,8 @@ RATES = [1.0, 1.0, 0.5, 2.0, 1.0, 1.0]      # times lr: the rate changes from st
 def run(name, settings, start, gradients):
     """The values after each step. The weight is decayed, the bias is not; at step 3 the bias has no
     gradient."""
-    weight, bias = (torch.tensor(values, dtype=torch.float64, requires_grad=True) for values in start)
+    weight, bias = (torch.tensor(values, dtype=torch.float64, requires_grad=True)
+                    for values in start)
     groups = [{"params": [weight]}, {"params": [bias], "weight_decay": 0.0}]
     optimiser = getattr(torch.optim, name)(groups, **settings)
     steps = []
@@ -48,8 +49,8 @@ if __name__ == "__main__":
     golden = {
         "made_with": {"torch": version("torch")},
         "start": start, "gradients": gradients, "rates": RATES,
-        "runs": [{"name": name, "settings": settings, "steps": run(name, settings, start, gradients)}
-                 for name, settings in SETTINGS],
+        "runs": [{"name": name, "settings": settings,
+                  "steps": run(name, settings, start, gradients)} for name, settings in SETTINGS],
     }
     path = Path(__file__).with_name("optimisers.json")
     path.write_text(json.dumps(golden, indent=1) + "\n", encoding="utf-8")

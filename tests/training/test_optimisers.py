@@ -21,7 +21,11 @@ def float64(backend):
 
 
 def flat(nested):
-    return [number for item in nested for number in flat(item)] if isinstance(nested, list) else [nested]
+    return [x for item in nested for x in flat(item)] if isinstance(nested, list) else [nested]
+
+
+def words_of(run):
+    return f"{run['name']}-{len(run['settings'])}"
 
 
 def weight_and_bias():
@@ -34,7 +38,7 @@ def set_gradients(parameters, gradients):
         parameter.grad = None if gradient is None else tensor(gradient)
 
 
-@pytest.mark.parametrize("run", GOLDEN["runs"], ids=lambda run: f"{run['name']}-{len(run['settings'])}")
+@pytest.mark.parametrize("run", GOLDEN["runs"], ids=words_of)
 def test_steps_equal_those_of_pytorch(run):
     parameters = weight_and_bias()
     optimiser = getattr(optimisers, run["name"])(parameters, **run["settings"])
@@ -45,7 +49,7 @@ def test_steps_equal_those_of_pytorch(run):
             assert flat(parameter.tolist()) == pytest.approx(flat(values), rel=1e-12, abs=1e-12)
 
 
-@pytest.mark.parametrize("run", GOLDEN["runs"], ids=lambda run: f"{run['name']}-{len(run['settings'])}")
+@pytest.mark.parametrize("run", GOLDEN["runs"], ids=words_of)
 @pytest.mark.parametrize("pause", [0, 2, 3])
 def test_a_state_saved_and_loaded_goes_on_bit_for_bit(run, pause):
     parameters = weight_and_bias()
@@ -112,7 +116,7 @@ def test_what_has_no_gradient_is_left_alone_and_its_steps_are_not_counted():
     assert late.item() == 1.0 and optimiser.steps == {"late": 0, "early": 50}
     late.grad = tensor([1.0])
     optimiser.step()
-    assert late.item() == pytest.approx(0.9, abs=1e-6)      # the first step of Adam is lr, whenever it is
+    assert late.item() == pytest.approx(0.9, abs=1e-6)      # the first step of Adam is lr, always
 
 
 def test_a_step_is_noticed_by_graphs_and_leaves_former_arrays_alone():
@@ -182,10 +186,10 @@ def test_a_state_of_something_else_is_refused():
     state = optimiser.state_dict()
     with pytest.raises(ValueError, match="the state is of AdamW, this optimiser is Adam"):
         Adam(parameters).load_state_dict(state)
-    with pytest.raises(ValueError, match=r"other parameters: bias, weight \(2 in all\)|bias \(1 in all\)"):
+    with pytest.raises(ValueError, match=r"other parameters: bias \(1 in all\)"):
         AdamW(parameters[:1]).load_state_dict(state)
     fresh = AdamW([("weight", tensor([[1.0]])), parameters[1]])
-    with pytest.raises(ValueError, match=r"first.weight in shape \(2, 3\), the parameter has shape \(1, 1\)"):
+    with pytest.raises(ValueError, match=r"first.weight in shape \(2, 3\), .* shape \(1, 1\)"):
         fresh.load_state_dict(state)
     assert fresh.steps == {"weight": 0, "bias": 0}
 
@@ -216,7 +220,7 @@ def test_a_gradient_that_is_not_finite_is_named_and_nothing_changes(bad):
 def test_a_gradient_too_large_to_be_squared_says_so():
     p = tensor([1.0], requires_grad=True)
     p.grad = tensor([1e200])
-    with pytest.raises(FloatingPointError, match="gradient of 0, .* too large to be squared in float64"):
+    with pytest.raises(FloatingPointError, match="gradient of 0, .* to be squared in float64"):
         clip_grad_norm([p], 1.0)
     with pytest.raises(ValueError, match="max_norm must be above 0, not 0"):
         clip_grad_norm([p], 0)

@@ -1,4 +1,5 @@
-"""The line of progress: in place on a terminal, ten lines anywhere else, the right numbers in both."""
+"""The line of progress: in place on a terminal, ten lines anywhere else, the right numbers in
+both."""
 import io
 
 import pytest
@@ -46,8 +47,8 @@ def test_a_short_run_shows_every_step():
 def test_the_numbers_are_right():
     line = run(io.StringIO(), floor=Floor("bigram", 3.216, 0.1)).splitlines()[4]
     # step 50 after 25 s: the mean of the losses 199 ... 150, 64 tokens each half second, 25 s left
-    assert line == ("step  50/100  loss 174.500 (bigram 3.22)  0:25 left  rate 1.00e-03  norm 1.50  "
-                    "128 tokens/s")
+    assert line == ("step  50/100  loss 174.500 (bigram 3.22)  0:25 left  rate 1.00e-03  "
+                    "norm 1.50  128 tokens/s")
 
 
 def test_the_loss_is_the_mean_of_the_last_fifty():

@@ -32,7 +32,8 @@ def test_warm_up_is_a_straight_line_to_the_peak_and_decay_goes_down_to_the_end(m
 def test_the_middle_of_the_decay_is_the_middle_of_the_rates():
     for make in (warmup_cosine, warmup_linear):
         assert make(0.5, 10, 109, 0.1)(60) == pytest.approx(0.3, rel=1e-12)
-    assert warmup_cosine(1.0, 0, 99)(25) == pytest.approx((1 + math.cos(math.pi / 4)) / 2, rel=1e-12)
+    quarter = (1 + math.cos(math.pi / 4)) / 2
+    assert warmup_cosine(1.0, 0, 99)(25) == pytest.approx(quarter, rel=1e-12)
     assert warmup_linear(1.0, 0, 99)(25) == pytest.approx(0.75, rel=1e-12)
 
 
