@@ -18,11 +18,17 @@ class Config:
 
     @classmethod
     def from_dict(cls: Type[C], values: Mapping[str, Any]) -> C:
-        """The configuration with these fields; ValueError for names that it does not have."""
-        known = [field.name for field in dataclasses.fields(cls)]
-        unknown = sorted(set(values) - set(known))
-        if unknown:
-            raise ValueError(f"{cls.__name__} has no {', '.join(unknown)}; it has {', '.join(known)}")
+        """The configuration with these fields.
+
+        Raises ValueError that lists the names which it does not have, and those which are missing.
+        """
+        fields = dataclasses.fields(cls)
+        known = [field.name for field in fields]
+        problems = [f"{name!r} is unknown" for name in values if name not in known]
+        problems += [f"{field.name!r} is missing" for field in fields
+                     if field.name not in values and field.default is dataclasses.MISSING]
+        if problems:
+            raise ValueError(f"{cls.__name__}: {', '.join(problems)}; it has {', '.join(known)}")
         return cls(**values)
 
     def at_least_one(self, *names: str) -> None:

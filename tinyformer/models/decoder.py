@@ -30,21 +30,23 @@ class DecoderConfig(Config):
     tie_weights: bool = True
 
     def __post_init__(self) -> None:
+        self.at_least_one("vocab_size", "max_len", "d_model", "n_layers", "n_heads")
         if self.d_ff is None:
             object.__setattr__(self, "d_ff", 4 * self.d_model)
-        self.at_least_one("vocab_size", "max_len", "d_model", "n_layers", "n_heads", "d_ff")
+        self.at_least_one("d_ff")
         if self.d_model % self.n_heads:
-            raise ValueError(f"d_model={self.d_model} cannot be shared by n_heads={self.n_heads}: it must be "
-                             "a multiple")
+            raise ValueError(f"d_model={self.d_model} cannot be shared by n_heads={self.n_heads}: "
+                             "it must be a multiple")
         if not 0 <= self.dropout < 1:
             raise ValueError(f"dropout must lie in [0, 1), not {self.dropout}")
 
 
 class DecoderModel(Module):
-    """Token and position vectors, a stack of causal blocks, and a score for every token of the vocabulary.
+    """Token and position vectors, a stack of causal blocks, and a score for every token there is.
 
-    With `tie_weights` the scores are products with the token vectors themselves (Press and Wolf, 2017).
-    All weights begin as N(0, 0.02^2), so that an untrained model is undecided: its loss is about ln V.
+    With `tie_weights` the scores are products with the token vectors themselves (Press and Wolf,
+    2017). All weights begin as N(0, 0.02^2), those into the residual stream smaller, so that an
+    untrained model is undecided: its loss is about ln V.
     """
 
     def __init__(self, config: DecoderConfig) -> None:
@@ -52,19 +54,21 @@ class DecoderModel(Module):
         self.tokens = Embedding(config.vocab_size, config.d_model, std=0.02)
         self.positions = Learned(config.max_len, config.d_model)
         self.dropout = Dropout(config.dropout)
-        self.stack = Stack(config.n_layers, config.d_model, config.n_heads, config.d_ff or 0, config.dropout)
-        self.output = None if config.tie_weights else Linear(config.d_model, config.vocab_size, bias=False,
-                                                             std=0.02)
+        self.stack = Stack(config.n_layers, config.d_model, config.n_heads, config.d_ff or 0,
+                           config.dropout)
+        self.output = None if config.tie_weights else Linear(config.d_model, config.vocab_size,
+                                                             bias=False, std=0.02)
 
     def forward(self, ids: Any, mask: Optional[Mask] = None) -> Tensor:
         """The scores of the next token at every position: ids (B, T) -> logits (B, T, V).
 
-        Each position sees itself and those before it; `mask` takes more away. Raises ValueError for more
-        positions than max_len, IndexError for an id outside the vocabulary.
+        Each position sees itself and those before it; `mask` takes more away. Raises ValueError for
+        more positions than max_len, IndexError for an id outside the vocabulary.
         """
         ids = ids.data if isinstance(ids, Tensor) else xp.asarray(ids)
-        if len(ids.shape) != 2:
-            raise ValueError(f"ids must have the shape (B, T), one row per sequence, not {tuple(ids.shape)}")
+        if len(ids.shape) != 2 or not ids.size:
+            raise ValueError("ids must have the shape (B, T), one row per sequence, at least one "
+                             f"token each, not {tuple(ids.shape)}")
         length = ids.shape[1]
         causal = Mask.causal(length)
         x = self.positions.at_input(self.tokens(ids), xp.arange(length))

@@ -15,7 +15,7 @@ _drawing = True
 
 @contextmanager
 def without_drawing() -> Iterator[None]:
-    """Inside, new parameters are zeros and nothing is drawn: for models whose weights are loaded next."""
+    """Inside, nothing is drawn and random weights are 0: for a model that is to be loaded next."""
     global _drawing
     former, _drawing = _drawing, False
     try:
@@ -26,7 +26,9 @@ def without_drawing() -> Iterator[None]:
 
 def normal(shape: Tuple[int, ...], std: float) -> Parameter:
     """Draws from N(0, std^2)."""
-    return Parameter(xp.astype(stream.normal(shape) * std, xp.default_float)) if _drawing else zeros(shape)
+    if not _drawing:
+        return zeros(shape)
+    return Parameter(xp.astype(stream.normal(shape) * std, xp.default_float))
 
 
 def uniform(shape: Tuple[int, ...], bound: float) -> Parameter:

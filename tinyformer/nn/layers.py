@@ -7,6 +7,7 @@ from typing import Any, Optional
 
 from tinyformer import functional as F
 from tinyformer.autograd import Tensor
+from tinyformer.autograd.operations.dropout import check_probability
 from tinyformer.nn import init
 from tinyformer.nn.module import Module
 
@@ -14,11 +15,12 @@ from tinyformer.nn.module import Module
 class Linear(Module):
     """The affine map x W^T + b of the last axis: (..., d_in) -> (..., d_out).
 
-    `weight` is (d_out, d_in), `bias` (d_out,). The weights are drawn from N(0, std^2), or, without a std,
-    uniformly from +-1/sqrt(d_in) as in PyTorch, and so is then the bias; with a std the bias is 0.
+    `weight` is (d_out, d_in), `bias` (d_out,). With a `std` the weights are drawn from N(0, std^2)
+    and the bias is 0; without one both are drawn uniformly from +-1/sqrt(d_in), as in PyTorch.
     """
 
-    def __init__(self, d_in: int, d_out: int, bias: bool = True, std: Optional[float] = None) -> None:
+    def __init__(self, d_in: int, d_out: int, bias: bool = True,
+                 std: Optional[float] = None) -> None:
         if std is None:
             bound = 1 / math.sqrt(d_in)
             self.weight = init.uniform((d_out, d_in), bound)
@@ -38,7 +40,10 @@ class Linear(Module):
 
 
 class Embedding(Module):
-    """A table of one vector per id: ids (...) -> (..., D). `weight` is (V, D), drawn from N(0, std^2)."""
+    """A table of one vector per id: ids (...) -> (..., D).
+
+    `weight` is (V, D), drawn from N(0, std^2).
+    """
 
     def __init__(self, vocab_size: int, d_model: int, std: float = 1.0) -> None:
         self.weight = init.normal((vocab_size, d_model), std)
@@ -53,7 +58,7 @@ class Embedding(Module):
 
 
 class LayerNorm(Module):
-    """Each position brought to mean 0 and variance 1, then scaled by `weight` and shifted by `bias`."""
+    """Each position brought to mean 0 and variance 1, times `weight`, plus `bias`: both (D,)."""
 
     def __init__(self, d_model: int, eps: float = 1e-5) -> None:
         self.weight = init.ones((d_model,))
@@ -70,11 +75,13 @@ class LayerNorm(Module):
 
 
 class Dropout(Module):
-    """In training, zeroes each element with probability `p` and scales the rest by 1 / (1 - p)."""
+    """In training, zeroes each element with probability `p` and scales the rest by 1 / (1 - p).
+
+    Raises ValueError for a probability outside [0, 1].
+    """
 
     def __init__(self, p: float = 0.1) -> None:
-        if not 0 <= p <= 1:
-            raise ValueError(f"a dropout probability lies in [0, 1], not {p}")
+        check_probability(p)
         self.p = p
 
     def forward(self, x: Tensor) -> Tensor:
@@ -89,8 +96,8 @@ class Dropout(Module):
 class FeedForward(Module):
     """Two affine maps with GELU between, for each position alone: D -> F -> D.
 
-    The only place of a block that is wider than D, and where most of its parameters are. `std` is that of
-    the first weights, `out_std` of those that write into the residual stream.
+    The only place of a block that is wider than D, and where most of its parameters are. `std` is
+    that of the first weights, `out_std` of those that write into the residual stream.
     """
 
     def __init__(self, d_model: int, d_ff: int, std: float = 0.02, out_std: float = 0.02) -> None:

@@ -1,13 +1,16 @@
 """Module: a layer is an object with parameters, and a model is a tree of layers.
 
-Parameters and child modules are plain attributes (also inside lists, tuples and dicts), found by walking
-the attributes in the order in which they were set. Nothing is registered, and nothing can be forgotten.
+Parameters and child modules are plain attributes, also inside lists, tuples and dicts, found by
+walking the attributes in the order in which they were set. Nothing is registered. A parameter that
+two layers share is the same object in both, and counts once.
 """
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import Any, Dict, Iterator, List, Mapping, Set, Tuple
 
+from tinyformer.arrays import xp
 from tinyformer.autograd import Tensor
 from tinyformer.nn.printing import module_text
 
@@ -44,19 +47,22 @@ class Module:
     def named_modules(self, prefix: str = "") -> Iterator[Tuple[str, "Module"]]:
         """This module and all below it with their dotted names, each once."""
         seen: Set[int] = set()
-        stack: List[Tuple[str, Module]] = [(prefix, self)]
-        while stack:
-            name, module = stack.pop()
+        for name, module in self._walk(prefix, ()):
             if id(module) not in seen:
                 seen.add(id(module))
                 yield name, module
-                below = [(_join(name, child_name), child) for child_name, child in module.named_children()
-                         if isinstance(child, Module)]
-                stack.extend(reversed(below))
+
+    def _walk(self, prefix: str, above: Tuple[int, ...]) -> Iterator[Tuple[str, "Module"]]:
+        """This module and all below it, a shared one under each of its names; none below itself."""
+        yield prefix, self
+        above += (id(self),)
+        for name, child in self.named_children():
+            if isinstance(child, Module) and id(child) not in above:
+                yield from child._walk(_join(prefix, name), above)
 
     def _all_names(self) -> Iterator[Tuple[str, Parameter]]:
         """Every parameter under every name; a shared one comes several times."""
-        for prefix, module in self.named_modules():
+        for prefix, module in self._walk("", ()):
             for name, child in module.named_children():
                 if isinstance(child, Parameter):
                     yield _join(prefix, name), child
@@ -84,28 +90,30 @@ class Module:
     def load_state_dict(self, state: Mapping[str, Any], strict: bool = True) -> None:
         """Take over the numbers of `state` (tensors, arrays or nested lists) by name.
 
-        A shared parameter may come under any of its names. Raises ValueError that lists every missing,
-        unexpected and mis-shaped name, before anything is changed; with strict=False missing and
-        unexpected names are left alone.
+        A shared parameter may come under any of its names, or under several with the same numbers.
+        Raises ValueError that lists every missing, unexpected, mis-shaped and contradictory name,
+        before anything is changed; with strict=False missing and unexpected names are left alone.
         """
-        names: Dict[int, List[str]] = {}
         parameters = dict(self._all_names())
-        for name, parameter in parameters.items():
-            names.setdefault(id(parameter), []).append(name)
-        given = {name: value if isinstance(value, Tensor) else Tensor(value)
-                 for name, value in state.items() if name in parameters}
-        problems = [f"{name}: shape {value.shape} given, {parameters[name].shape} needed"
-                    for name, value in given.items() if value.shape != parameters[name].shape]
+        given: Dict[str, Any] = {}
+        problems: List[str] = []
+        for name in parameters:
+            if name in state:
+                try:
+                    given[name] = _array(state[name])
+                except (TypeError, ValueError) as error:
+                    problems.append(f"{name}: {error}")
+        problems += _misfits(parameters, given)
         if strict:
-            problems += [f"{' or '.join(aliases)}: missing, shape {parameters[aliases[0]].shape} needed"
-                         for aliases in names.values() if not any(alias in given for alias in aliases)]
+            problems += [f"{' or '.join(names)}: missing, shape {parameters[names[0]].shape} needed"
+                         for names in _aliases(parameters) if not any(n in state for n in names)]
             problems += [f"{name}: unexpected, there is no such parameter"
                          for name in state if name not in parameters]
         if problems:
-            raise ValueError(f"these weights do not fit {type(self).__name__}; nothing was changed:\n  "
-                             + "\n  ".join(problems))
+            raise ValueError(f"these weights do not fit {type(self).__name__}; nothing was "
+                             "changed:\n  " + "\n  ".join(problems))
         for name, value in given.items():
-            parameters[name].data = value.data
+            parameters[name].data = value
 
     def train(self, mode: bool = True) -> "Module":
         """Switch dropout on, here and in all modules below; returns the module."""
@@ -116,6 +124,17 @@ class Module:
     def eval(self) -> "Module":
         """Switch dropout off, here and in all modules below; returns the module."""
         return self.train(False)
+
+    @contextmanager
+    def evaluating(self) -> Iterator[None]:
+        """Inside, dropout is off; then every module is again as it was, also after an error."""
+        former = [(module, module.training) for _, module in self.named_modules()]
+        self.eval()
+        try:
+            yield
+        finally:
+            for module, mode in former:
+                module.training = mode
 
     def freeze(self) -> "Module":
         """Let training leave the parameters as they are: they require no gradient."""
@@ -156,3 +175,29 @@ def _members(name: str, value: Any) -> Iterator[Tuple[str, Any]]:
     elif isinstance(value, dict):
         for key, item in value.items():
             yield from _members(f"{name}.{key}", item)
+
+
+def _array(value: Any) -> Any:
+    """A tensor, an array or nested lists as an array of the backend in use."""
+    return xp.asarray(value.data if isinstance(value, Tensor) else value)
+
+
+def _aliases(parameters: Mapping[str, Parameter]) -> List[List[str]]:
+    """The names of each parameter; more than one where it is shared."""
+    names: Dict[int, List[str]] = {}
+    for name, parameter in parameters.items():
+        names.setdefault(id(parameter), []).append(name)
+    return list(names.values())
+
+
+def _misfits(parameters: Mapping[str, Parameter], given: Mapping[str, Any]) -> List[str]:
+    """What is wrong with arrays for parameters: their shape, or two of them for a shared one."""
+    problems = []
+    for names in _aliases(parameters):
+        found = [name for name in names if name in given]
+        wrong = [name for name in found if tuple(given[name].shape) != parameters[name].shape]
+        problems += [f"{name}: shape {tuple(given[name].shape)} given, {parameters[name].shape} "
+                     "needed" for name in wrong]
+        if not wrong and any(not xp.all(given[name] == given[found[0]]) for name in found[1:]):
+            problems.append(f"{' and '.join(found)}: different numbers for one shared parameter")
+    return problems

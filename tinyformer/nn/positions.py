@@ -1,7 +1,7 @@
-"""Where a token stands. Attention alone cannot tell: to a sum of weighted values order means nothing.
+"""Where a token stands. Attention alone cannot tell: a sum of weighted values knows no order.
 
-A scheme receives absolute positions, never lengths, so that it comes out right wherever a piece of text
-begins. `max_len` is the number of positions that it knows, or None where it sets no limit.
+A scheme receives absolute positions, never lengths, so that it comes out right wherever a piece of
+text begins. `max_len` is the number of positions that it knows, or None where it sets no limit.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ class Learned(Module):
         limit = self.table.weight.shape[0]
         last = int(xp.max(positions)) if positions.size else 0
         if last >= limit:
-            raise ValueError(f"{last + 1} positions are asked for, but learned positions reach only "
-                             f"max_len={limit}: give a shorter sequence, or make a model with a larger max_len")
+            raise ValueError(f"{last + 1} positions are asked for, but learned positions reach "
+                             f"only max_len={limit}: give a shorter sequence, or make a model "
+                             "with a larger max_len")
         return x + self.table(positions)
