@@ -51,8 +51,7 @@ class TokenBatches:
         return shifted([self.tokens[start:start + self.max_len + 1] for start in starts])
 
     def state_dict(self) -> Dict[str, Any]:
-        """The position. The places drawn next follow from the random stream, which is saved with
-        it."""
+        """The position; the places drawn next follow from the random stream, saved with it."""
         return {"drawn": self.drawn, **self._data()}
 
     def load_state_dict(self, state: Dict[str, Any]) -> None:

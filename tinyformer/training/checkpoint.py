@@ -86,8 +86,7 @@ def load(path: Any) -> Checkpoint:
 
 
 def read_state(path: Any) -> Dict[str, Any]:
-    """The JSON part of the checkpoint at `path` alone: quick, whatever its size. Raises as
-    `load`."""
+    """The JSON part of the checkpoint at `path` alone, quick at any size. Raises as `load`."""
     return _state(safetensors.read_header(path))
 
 
@@ -112,8 +111,7 @@ def _state(header: Header) -> Dict[str, Any]:
 
 
 def _crc(tensor: Encoded) -> int:
-    """Of dtype and shape too: they stand in the header, where they could be changed on their
-    own."""
+    """Of dtype and shape too, which stand apart in the header and could be changed alone."""
     described = f"{tensor.dtype} {list(tensor.shape)} ".encode("ascii")
     return binascii.crc32(tensor.data, binascii.crc32(described))
 

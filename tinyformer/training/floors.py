@@ -24,8 +24,7 @@ NAMES = ("unigram", "bigram", "trigram")
 
 
 class Floor(NamedTuple):
-    """A table's loss on the held-out text, in nats per token, and the constant it was smoothed
-    with."""
+    """A table's loss on the held-out text, in nats per token, and its smoothing constant."""
 
     name: str
     nats: float

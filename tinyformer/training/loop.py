@@ -18,6 +18,7 @@ import math
 import os
 import platform
 import signal
+import sys
 import threading
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional
 
@@ -35,8 +36,7 @@ LOG = "log.jsonl"
 
 
 class NotFinite(ArithmeticError):
-    """The loss, or a gradient, became nan or infinite. The message names the step and the
-    culprit."""
+    """The loss or a gradient became nan or infinite; the message names step and culprit."""
 
 
 class Interrupted(KeyboardInterrupt):
@@ -160,8 +160,7 @@ class Trainer:
         return f"step {self.step + 1}: {what}{saved}. Try a lower rate or a longer warm-up"
 
     def _evaluated(self, evaluate: Callable[[], float]) -> float:
-        """The held-out loss, without gradients and dropout, and as if no random number was
-        drawn."""
+        """The held-out loss, without gradients and dropout, and as if nothing random was drawn."""
         randomness = stream.state()
         self.model.eval()
         try:
@@ -183,8 +182,7 @@ class Trainer:
     # Checkpoints
 
     def save(self) -> None:
-        """Write the checkpoint of this moment into the folder. On OSError the former one is
-        intact."""
+        """Write the checkpoint of this moment; on OSError the former one is intact."""
         if self.folder is None:
             raise ValueError("the run has no folder to save in; give Trainer(folder=...)")
         if self.log:
@@ -225,8 +223,7 @@ class Trainer:
 
 
 def mean_loss(loss: Callable[..., Tensor], batches: Iterable[Any]) -> float:
-    """The mean loss per predicted token over `batches`, however unequal they are: for
-    `evaluate`."""
+    """The mean loss per predicted token over `batches`, however unequal: for `evaluate`."""
     total, count = 0.0, 0
     for batch in batches:
         tokens = predictions(batch)
@@ -244,8 +241,11 @@ def predictions(batch: Any) -> int:
 
 def environment() -> Dict[str, str]:
     """What a run must find again to go on bit for bit."""
-    return {"backend": backend_name(), "dtype": str(Tensor([0.0]).dtype),
-            "python": f"{platform.python_implementation()} {platform.python_version()}"}
+    found = {"backend": backend_name(), "dtype": str(Tensor([0.0]).dtype),
+             "python": f"{platform.python_implementation()} {platform.python_version()}"}
+    if found["backend"] == "numpy":
+        found["numpy"] = f"NumPy {sys.modules['numpy'].__version__}"
+    return found
 
 
 @contextlib.contextmanager

@@ -41,8 +41,7 @@ class Progress:
 
     def update(self, step: int, loss: float, rate: float, norm: float, tokens: int,
                held_out: Optional[float] = None) -> None:
-        """Step `step` is done: its loss, rate and gradient norm, and how many tokens it
-        predicted."""
+        """Step `step` is done: its loss, rate and gradient norm, and tokens predicted."""
         self.losses.append(loss)
         self.tokens += tokens
         self.held_out = self.held_out if held_out is None else held_out
@@ -80,8 +79,7 @@ class Progress:
             self.width = 0
 
     def _rewrite(self, line: str) -> None:
-        """Put `line` over the one before, which blanks wipe out: plain text works on every
-        terminal."""
+        """Put `line` over the one before, wiped out by blanks: that works on every terminal."""
         line = line[:shutil.get_terminal_size().columns - 1]
         print("\r" + line.ljust(self.width), end="", file=self.out, flush=True)
         self.width = len(line)

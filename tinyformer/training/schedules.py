@@ -17,8 +17,7 @@ from typing import Any, Callable, Dict
 
 
 class Schedule:
-    """A callable step -> rate that knows its name and settings, so that a checkpoint can hold
-    it."""
+    """A callable step -> rate that knows its settings, so that a checkpoint can hold it."""
 
     def __init__(self, name: str, settings: Dict[str, float], rate: Callable[[int], float]) -> None:
         self.name, self.settings, self._rate = name, settings, rate
@@ -104,8 +103,7 @@ def from_state(state: Dict[str, Any]) -> Schedule:
 
 
 def _progress(step: int, warmup: int, total: int) -> float:
-    """How much of the decay is behind us: just above 0 after the warm-up, 1 one step after the
-    last."""
+    """The share of the decay behind us: above 0 after the warm-up, 1 one step after the end."""
     return min((step - warmup) / (total + 1 - warmup), 1.0)
 
 
