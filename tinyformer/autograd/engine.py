@@ -113,7 +113,7 @@ def nodes_below(root: Node) -> List[Node]:
     while stack:
         for edges in checked_edges(stack.pop()):
             for below in edges.targets:
-                if type(below) is Node and below not in found:
+                if isinstance(below, Node) and below not in found:
                     found.add(below)
                     stack.append(below)
     return sorted(found, key=attrgetter("number"))
@@ -153,16 +153,16 @@ def unbroadcast(g: Any, shape: Tuple[int, ...]) -> Any:
 
 def fitted(g: Any, target: Any, node: Node) -> Any:
     """A gradient in the shape and dtype of the operand that it belongs to."""
+    like = target if isinstance(target, Node) else target.data
     if type(g) is not xp.Array:                    # NumPy's reductions to no axes give scalars
         g = xp.asarray(g)
-    if g.shape != target.shape:
-        g = unbroadcast(g, target.shape)
-    dtype = target.dtype if type(target) is Node else target.data.dtype
-    if g.shape != target.shape or g.dtype != dtype:
+    if g.shape != like.shape:
+        g = unbroadcast(g, like.shape)
+    if g.shape != like.shape or g.dtype != like.dtype:
         raise RuntimeError(
-            f"the gradient of {node} has shape {g.shape} and dtype {g.dtype}, but its operand has "
-            f"shape {target.shape} and dtype {dtype}: the vector-Jacobian product of {node.name} "
-            "is wrong. No gradient was changed.")
+            f"the gradient of {node} has shape {tuple(g.shape)} and dtype {g.dtype}, but its "
+            f"operand has shape {tuple(like.shape)} and dtype {like.dtype}: the vector-Jacobian "
+            f"product of {node.name} is wrong. No gradient was changed.")
     return g
 
 
@@ -174,7 +174,7 @@ def backpropagate(root: Any, gradient: Any, retain_graph: bool) -> List[Tuple[An
     in place only in arrays that were made by such a sum, never in one that an operation may still
     hold. Unless `retain_graph`, each node forgets its way back as soon as it was walked.
     """
-    order = nodes_below(root) if type(root) is Node else []
+    order = nodes_below(root) if isinstance(root, Node) else []
     table = Table()
     table.add(root, gradient)
     kept = []
