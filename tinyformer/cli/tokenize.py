@@ -1,7 +1,7 @@
 """Cut text into WordPiece pieces, or learn a vocabulary.
 
-    tokenize --vocab vocab.txt "Encode me!"        the pieces and ids of a text (- reads standard input)
-    tokenize --train FILE ... --vocab-size N --out vocab.txt
+    tokenize --vocab vocab.txt "Encode me!"        the pieces and ids of a text (- reads standard
+    input) tokenize --train FILE ... --vocab-size N --out vocab.txt
 """
 
 from __future__ import annotations
@@ -19,15 +19,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("text", nargs="?", help="the text, or - for standard input")
     parser.add_argument("--vocab", metavar="FILE", help="a vocabulary, one piece a line")
     parser.add_argument("--cased", action="store_true", help="keep capitals and accents")
-    parser.add_argument("--train", nargs="+", metavar="FILE", help="learn a vocabulary from these texts")
-    parser.add_argument("--vocab-size", type=int, default=8000, metavar="N", help="pieces to learn (default 8000)")
+    parser.add_argument("--train",
+                        nargs="+",
+                        metavar="FILE",
+                        help="learn a vocabulary from these texts")
+    parser.add_argument("--vocab-size",
+                        type=int,
+                        default=8000,
+                        metavar="N",
+                        help="pieces to learn (default 8000)")
     parser.add_argument("--out", metavar="FILE", help="where the learned vocabulary goes")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Train a vocabulary, or print the pieces and the ids of a text."""
     if bool(arguments.train) == bool(arguments.vocab):
-        arguments.parser.error("give either --vocab FILE and a text, or --train FILE ... and --out FILE")
+        arguments.parser.error(
+            "give either --vocab FILE and a text, or --train FILE ... and --out FILE")
     return _train(arguments) if arguments.train else _show(arguments)
 
 
@@ -36,7 +44,8 @@ def _train(arguments: argparse.Namespace) -> int:
         arguments.parser.error("--train needs --out FILE for the vocabulary")
     if os.path.exists(arguments.out):
         raise ValueError(f"{arguments.out} exists; remove it or choose another --out")
-    tokenizer = WordPiece.train([pathlib.Path(path) for path in arguments.train], arguments.vocab_size,
+    tokenizer = WordPiece.train([pathlib.Path(path) for path in arguments.train],
+                                arguments.vocab_size,
                                 lowercase=not arguments.cased,
                                 progress=lambda line: print(line, file=sys.stderr))
     tokenizer.save(arguments.out)

@@ -34,8 +34,8 @@ from tinyformer.training.optimisers import AdamW
 from tinyformer.training.progress import Progress, clock_text
 from tinyformer.training.schedules import warmup_cosine
 
-# Sizes that were measured to end, within a minute or so, below every n-gram floor with NumPy, and below
-# the unigram floor without.
+# Sizes that were measured to end, within a minute or so, below every n-gram floor with NumPy, and
+# below the unigram floor without.
 SIZES: Dict[str, Dict[str, Any]] = {
     "numpy": dict(dtype="float32", vocab_size=1024, d_model=64, n_layers=2, n_heads=4, max_len=32,
                   batch_size=8, steps=2000, lr=0.003, dropout=0.0),
@@ -60,10 +60,17 @@ OPTIONS: Dict[str, Tuple[Any, str]] = {
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `train`."""
-    parser.add_argument("--text", nargs="+", metavar="FILE", help="UTF-8 text to learn from, a document a file")
-    parser.add_argument("--name", default="", help="the run is kept in runs/NAME (default: run-1, run-2, ...)")
+    parser.add_argument("--text",
+                        nargs="+",
+                        metavar="FILE",
+                        help="UTF-8 text to learn from, a document a file")
+    parser.add_argument("--name",
+                        default="",
+                        help="the run is kept in runs/NAME (default: run-1, run-2, ...)")
     parser.add_argument("--force", action="store_true", help="overwrite the run of that name")
-    parser.add_argument("--resume", metavar="RUN", help="go on with a run that was stopped or killed")
+    parser.add_argument("--resume",
+                        metavar="RUN",
+                        help="go on with a run that was stopped or killed")
     for name, (kind, words) in OPTIONS.items():
         defaults = [f"{size[name]} ({backend})" for backend, size in SIZES.items() if name in size]
         parser.add_argument("--" + name.replace("_", "-"), type=kind, metavar=kind.__name__.upper(),
@@ -73,12 +80,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Train, report, and show what the model writes."""
     begun = time.monotonic()
-    given = {name: getattr(arguments, name) for name in OPTIONS if getattr(arguments, name) is not None}
+    given = {
+        name: getattr(arguments, name)
+        for name in OPTIONS if getattr(arguments, name) is not None
+    }
     if arguments.resume:
-        fixed = [name for name in [*given, *("text name force".split())] if getattr(arguments, name)]
+        fixed = [
+            name for name in [*given, *("text name force".split())] if getattr(arguments, name)
+        ]
         if fixed:
-            raise ValueError(f"--resume goes on with what the run was begun with; leave away "
-                             f"{', '.join('--' + name.replace('_', '-') for name in fixed)}, or start a new run")
+            raise ValueError(
+                f"--resume goes on with what the run was begun with; leave away "
+                f"{', '.join('--' + name.replace('_', '-') for name in fixed)}, or start a new run")
         folder = runs.path_of(arguments.resume)
         saved: Optional[checkpoint.Checkpoint] = None
         settings = RunSettings.from_dict(
@@ -106,7 +119,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def choose(given: Dict[str, Any], text: List[str]) -> Tuple[RunSettings, str]:
-    """The settings of a new run: what was given, and for the rest what suits the backend; and why."""
+    """The settings of a new run: what was given, and for the rest what suits the backend; and
+    why."""
     name = given.get("backend") or default_backend()
     if name not in SIZES:
         raise ValueError(f"--backend is numpy or python, not {name!r}")
@@ -118,7 +132,8 @@ def choose(given: Dict[str, Any], text: List[str]) -> Tuple[RunSettings, str]:
     settings = {**SIZES[name], "seed": 0, **given, "backend": name,
                 "text": [os.path.abspath(path) for path in text]}
     if name == "python" and settings["dtype"] != "float64":
-        raise ValueError(f"--dtype {settings['dtype']} needs --backend numpy: pure Python computes in float64")
+        raise ValueError(
+            f"--dtype {settings['dtype']} needs --backend numpy: pure Python computes in float64")
     return RunSettings.from_dict(settings), why
 
 
@@ -135,39 +150,57 @@ def prepare(settings: RunSettings, folder: str, saved: Optional[checkpoint.Check
     """Text, vocabulary, floors, model and trainer; from the checkpoint where there is one."""
     corpus = corpora.from_files(settings.text) if settings.text else corpora.language_reference()
     training, held_out = corpus.split()
-    print(f"text         {corpus.name}: {corpus.size:,} characters, the last tenth is held out", flush=True)
+    print(f"text         {corpus.name}: {corpus.size:,} characters, the last tenth is held out",
+          flush=True)
     if saved is None:
         tokenizer = WordPiece.train(training, settings.vocab_size, lowercase=False)
     else:
         extra = saved.state["extra"]
         tokenizer = WordPiece(extra["tokens"], **extra["tokenizer"])
     ids, rest = corpora.encode(tokenizer, training), corpora.encode(tokenizer, held_out)
-    print(f"vocabulary   {tokenizer.vocab_size:,} WordPiece pieces; {len(ids):,} tokens to train on, "
-          f"{len(rest):,} held out", flush=True)
+    print(
+        f"vocabulary   {tokenizer.vocab_size:,} WordPiece pieces; {len(ids):,} tokens to train on, "
+        f"{len(rest):,} held out",
+        flush=True)
     batches = TokenBatches(ids, settings.batch_size, settings.max_len)
     floors = ngram_floors(ids, rest, tokenizer.vocab_size)
-    print("floors       " + ", ".join(map(str, floors)) + " nats per token: what counting alone reaches",
+    print("floors       " + ", ".join(map(str, floors)) +
+          " nats per token: what counting alone reaches",
           flush=True)
     manual_seed(settings.seed)
     model = DecoderModel(DecoderConfig.from_dict(
         {**settings.model().to_dict(), "vocab_size": tokenizer.vocab_size}))
-    print(f"model        {model.n_parameters():,} parameters: width {settings.d_model}, "
-          f"{settings.n_layers} {'layer' if settings.n_layers == 1 else 'layers'}, {settings.n_heads} heads, "
-          f"{settings.max_len} tokens of context", flush=True)
+    print(
+        f"model        {model.n_parameters():,} parameters: width {settings.d_model}, "
+        f"{settings.n_layers} {'layer' if settings.n_layers == 1 else 'layers'}, "
+        f"{settings.n_heads} heads, "
+        f"{settings.max_len} tokens of context",
+        flush=True)
 
     def loss(inputs: Any, targets: Any) -> Any:
         return F.cross_entropy(model(inputs), targets)
 
     trainer = Trainer(
-        model, loss, batches, AdamW(model.named_parameters(), settings.lr, weight_decay=0.1),
-        warmup_cosine(settings.lr, warmup=max(1, min(100, settings.steps // 10)), total=settings.steps),
-        settings.steps, folder=folder, save_every=max(1, settings.steps // 20),
+        model,
+        loss,
+        batches,
+        AdamW(model.named_parameters(), settings.lr, weight_decay=0.1),
+        warmup_cosine(settings.lr,
+                      warmup=max(1, min(100, settings.steps // 10)),
+                      total=settings.steps),
+        settings.steps,
+        folder=folder,
+        save_every=max(1, settings.steps // 20),
         evaluate=lambda: mean_loss(loss, windows(rest, settings.batch_size, settings.max_len)),
         evaluate_every=settings.steps // 5 if settings.backend == "numpy" else 0,
         progress=Progress(settings.steps, lowest(floors)),
         how_to_resume=f"python3 -m tinyformer train --resume {os.path.basename(folder)}",
-        extra={"settings": settings.to_dict(), "model": model.config.to_dict(), "tokens": tokenizer.tokens,
-               "tokenizer": tokenizer.settings()})
+        extra={
+            "settings": settings.to_dict(),
+            "model": model.config.to_dict(),
+            "tokens": tokenizer.tokens,
+            "tokenizer": tokenizer.settings()
+        })
     if saved is not None:
         trainer.resume(saved)
         print(f"resumed      at step {trainer.step:,} of {settings.steps:,}")
@@ -202,5 +235,6 @@ def report(job: Job, settings: RunSettings, folder: str, seconds: float) -> None
     print(f"  {job.tokenizer.decode(ids)}\n")
     print(f"kept in {folder}: checkpoint.safetensors, vocab.txt, log.jsonl, loss.svg  "
           f"({clock_text(seconds)} in all)")
-    print(f"go on writing:  python3 -m tinyformer generate {os.path.basename(folder)} \"The value of\"")
+    print("go on writing:  python3 -m tinyformer generate "
+          f"{os.path.basename(folder)} \"The value of\"")
     sys.stdout.flush()
