@@ -57,8 +57,8 @@ def language_reference() -> Corpus:
 def from_files(paths: Sequence[str]) -> Corpus:
     """One document per file.
 
-    Raises OSError for a missing file, ValueError for an empty one or one that is not UTF-8, with the
-    offset of the first wrong byte.
+    Raises OSError for a missing file, ValueError for an empty one or one that is not UTF-8, with
+    the offset of the first wrong byte.
     """
     documents = []
     for path in paths:

@@ -80,33 +80,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Train, report, and show what the model writes."""
     begun = time.monotonic()
-    given = {
-        name: getattr(arguments, name)
-        for name in OPTIONS if getattr(arguments, name) is not None
-    }
+    given = [name for name in OPTIONS if getattr(arguments, name) is not None]
+    saved: Optional[checkpoint.Checkpoint] = None
     if arguments.resume:
-        fixed = [
-            name for name in [*given, *("text name force".split())] if getattr(arguments, name)
-        ]
-        if fixed:
-            raise ValueError(
-                f"--resume goes on with what the run was begun with; leave away "
-                f"{', '.join('--' + name.replace('_', '-') for name in fixed)}, or start a new run")
-        folder = runs.path_of(arguments.resume)
-        saved: Optional[checkpoint.Checkpoint] = None
-        settings = RunSettings.from_dict(
-            checkpoint.read_state(runs.checkpoint_file(folder))["extra"]["settings"])
+        settings, folder, saved = reopen(arguments, given)
         why = "as when the run began"
-        runs.switch_to(settings)
-        saved = checkpoint.load(runs.checkpoint_file(folder))
     else:
-        settings, why = choose(given, arguments.text or [])
+        settings, why = choose({name: getattr(arguments, name) for name in given}, arguments.text)
         folder = runs.new_folder(arguments.name, arguments.force)
         runs.switch_to(settings)
-        saved = None
     print(f"engine       {settings.backend}, {settings.dtype} ({why})")
     job = prepare(settings, folder, saved)
-    if arguments.force and saved is None:
+    if saved is None and arguments.force:
         runs.clear(folder)
     try:
         job.trainer.run()
@@ -118,7 +103,25 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def choose(given: Dict[str, Any], text: List[str]) -> Tuple[RunSettings, str]:
+def reopen(arguments: argparse.Namespace,
+           given: List[str]) -> Tuple[RunSettings, str, checkpoint.Checkpoint]:
+    """The settings, the folder and the checkpoint of the run that is gone on with.
+
+    Raises ValueError for options that would make it another run.
+    """
+    fixed = given + [name for name in ("text", "name", "force") if getattr(arguments, name)]
+    if fixed:
+        options = ", ".join("--" + name.replace("_", "-") for name in fixed)
+        raise ValueError("--resume goes on with what the run was begun with; leave away "
+                         f"{options}, or start a new run")
+    folder = runs.path_of(arguments.resume)
+    file = runs.checkpoint_file(folder)
+    settings = RunSettings.from_dict(checkpoint.read_state(file)["extra"]["settings"])
+    runs.switch_to(settings)
+    return settings, folder, checkpoint.load(file)
+
+
+def choose(given: Dict[str, Any], text: Optional[List[str]]) -> Tuple[RunSettings, str]:
     """The settings of a new run: what was given, and for the rest what suits the backend; and
     why."""
     name = given.get("backend") or default_backend()
@@ -130,7 +133,7 @@ def choose(given: Dict[str, Any], text: List[str]) -> Tuple[RunSettings, str]:
            "TINYFORMER_BACKEND asks for it" if numpy_here else
            "NumPy is not installed; with it the model would be larger and the run faster")
     settings = {**SIZES[name], "seed": 0, **given, "backend": name,
-                "text": [os.path.abspath(path) for path in text]}
+                "text": [os.path.abspath(path) for path in text or []]}
     if name == "python" and settings["dtype"] != "float64":
         raise ValueError(
             f"--dtype {settings['dtype']} needs --backend numpy: pure Python computes in float64")
