@@ -45,8 +45,10 @@ def to_numpy(tensor: Tensor, dtype: Any) -> Any:
     from tinyformer.arrays import numpy_backend
     if isinstance(tensor.data, numpy_backend.Array):
         return numpy_backend.astype(tensor.data, dtype) if dtype else tensor.data
-    own = "float64" if tensor.dtype == "exact" else tensor.dtype
-    return numpy_backend.asarray(tensor.tolist(), dtype or getattr(numpy_backend, own))
+    exact = tensor.dtype == "exact"
+    data = xp.astype(tensor.data, xp.float64) if exact else tensor.data
+    own = numpy_backend.float64 if exact else getattr(numpy_backend, tensor.dtype)
+    return numpy_backend.asarray(data.tolist(), dtype or own)
 
 
 def dtype_of(name: str) -> Any:

@@ -138,8 +138,7 @@ def checked_edges(node: Node) -> List[Edges]:
 
 
 def unbroadcast(g: Any, shape: Tuple[int, ...]) -> Any:
-    """Sum a gradient over the axes along which its operand was stretched: the transpose of
-    broadcasting.
+    """The transpose of broadcasting: a gradient summed to the shape of its operand.
 
     Returns it as it is where the shapes cannot have come from broadcasting; the caller compares.
     """
@@ -167,8 +166,9 @@ def fitted(g: Any, target: Any, node: Node) -> Any:
 
 
 def backpropagate(root: Any, gradient: Any, retain_graph: bool) -> List[Tuple[Any, Any]]:
-    """The gradients below `root`, given its own: pairs (leaf or node that retains its gradient,
-    array).
+    """The gradients below `root`, given its own: pairs of a target and an array of its own.
+
+    The targets are the leaves, and the nodes that retain their gradient.
 
     A gradient is taken out of the table when its turn comes, so that it can be freed; sums are made
     in place only in arrays that were made by such a sum, never in one that an operation may still

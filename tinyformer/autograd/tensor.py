@@ -31,9 +31,9 @@ class Tensor:
     "float32", "float64", "int64", "bool" or None for what the numbers are (Python floats take the
     default dtype). With `requires_grad` the tensor is a leaf whose `grad` `backward()` fills.
 
-    Writing into the raw array of `data` from outside is not noticed; setting `data` and item
-    assignment are, by a version counter. Raises TypeError for integers that are to require a
-    gradient.
+    An array is shared, not copied. Writing into the raw array of `data` from outside is not noticed
+    unless `touch()` is called; setting `data` and item assignment are, by a version counter. Raises
+    TypeError for integers that are to require a gradient.
     """
 
     __slots__ = ("_data", "_grad", "_requires_grad", "_node", "_version", "__weakref__")
@@ -387,8 +387,7 @@ class Tensor:
 
 
 def tensor(data: Any, dtype: Optional[str] = None, requires_grad: bool = False) -> Tensor:
-    """A tensor from numbers, under PyTorch's name. As there, an array is copied; Tensor(...) shares
-    it.
+    """A tensor from numbers, under PyTorch's name; an array is copied, as there. Tensor shares it.
 
     >>> tensor([[1.0, 2.0], [3.0, 4.0]]).sum(axis=0).tolist()
     [4.0, 6.0]
