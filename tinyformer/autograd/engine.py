@@ -14,15 +14,17 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import ContextDecorator
+from contextlib import ContextDecorator, contextmanager
 from contextvars import ContextVar
 from itertools import count
 from operator import attrgetter
-from typing import Any, Callable, Dict, List, Optional, Set, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional, Set, Tuple
 
 from tinyformer.arrays import xp
 
 _enabled: ContextVar[bool] = ContextVar("grad_enabled", default=True)
+Observer = Callable[[str, Any], None]
+_observer: ContextVar[Optional[Observer]] = ContextVar("observer", default=None)
 _numbers = count()
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
@@ -44,6 +46,21 @@ class no_grad(ContextDecorator):
 
     def __exit__(self, *error: object) -> None:
         _enabled.reset(self.tokens.pop())
+
+
+@contextmanager
+def observed(observer: Observer) -> Iterator[None]:
+    """Inside, `observer(name, data)` is called with the result of every operation."""
+    token = _observer.set(observer)
+    try:
+        yield
+    finally:
+        _observer.reset(token)
+
+
+def current_observer() -> Optional[Observer]:
+    """Who looks at results here and now; None for nobody."""
+    return _observer.get()
 
 
 def is_grad_enabled() -> bool:

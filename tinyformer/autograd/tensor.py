@@ -17,7 +17,8 @@ from typing import Any, Callable, Iterator, List, Optional, Sequence, Tuple, Uni
 from tinyformer.arrays import xp
 from tinyformer.autograd.conversion import (
     check_bare, check_not_in_graph, dtype_of, numbers, to_numpy)
-from tinyformer.autograd.engine import Edges, Node, Version, backpropagate, is_grad_enabled
+from tinyformer.autograd.engine import (Edges, Node, Version, backpropagate, current_observer,
+                                        is_grad_enabled)
 from tinyformer.autograd.printing import dtype_name, tensor_text
 
 Number = Union[int, float]
@@ -433,7 +434,9 @@ def record(name: str, data: Any, *edges: Tuple[Any, Optional[Callable[[Any], Any
     if type(data) is not xp.Array:
         data = xp.asarray(data)
     result = wrap(data, None if shares is None else shares._version)
-    dtype, recording = data.dtype, is_grad_enabled()
+    dtype, recording, observer = data.dtype, is_grad_enabled(), current_observer()
+    if observer is not None:
+        observer(name, data)
     kept: List[Edges] = []
     read: List[Tensor] = []
     for operands, vjp in edges:

@@ -104,7 +104,14 @@ def clear(folder: str) -> None:
 
 
 def switch_to(settings: RunSettings) -> None:
-    """Compute with the backend and the dtype of a run."""
+    """Compute with the backend and the dtype of a run.
+
+    Matrices of a toy model are too small to be shared out: two threads that wait for each other
+    took ten times as long on a busy machine. So one thread, unless the user has said otherwise; the
+    libraries read this when NumPy is first imported.
+    """
+    if settings.d_model < 256:
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     use_backend(settings.backend)
     set_default_dtype(settings.dtype)
 
