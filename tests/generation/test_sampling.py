@@ -111,6 +111,11 @@ def test_top_p_keeps_the_fewest_that_reach_p(backend, top_p, kept):
     assert drawn(top_p=top_p) == kept
 
 
+def test_top_p_that_is_reached_exactly_is_enough(backend):
+    manual_seed(0)
+    assert {choose([0.0] * 4, top_p=0.5) for _ in range(100)} == {0, 1}
+
+
 def test_top_p_acts_on_what_top_k_left(backend):
     assert drawn(top_k=2, top_p=0.5) == {1}                     # 0.4 of 0.7 is enough
     assert drawn(top_k=2, top_p=0.6) == {1, 3}

@@ -124,6 +124,15 @@ def test_a_dropout_of_0_gives_equal_passes_in_training(backend, dropout, equal):
     assert stream.state() == before, "in eval nothing is drawn"
 
 
+def test_dropout_falls_on_the_input_the_weights_and_both_halves_of_each_block(backend, monkeypatch):
+    net, counts = model(dropout=0.5), []
+    bits16 = stream.bits16
+    monkeypatch.setattr(stream, "bits16", lambda n: (counts.append(n), bits16(n))[1])
+    net([[1, 2, 3], [4, 5, 6]])
+    vectors, weights = 2 * 3 * 8, 2 * 2 * 3 * 3                 # B T D, B H T S
+    assert counts == [vectors] + 2 * [weights, vectors, vectors]
+
+
 def test_a_model_to_be_loaded_draws_nothing(backend):
     one = model()
     manual_seed(5)
