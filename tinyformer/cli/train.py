@@ -9,6 +9,7 @@ vocab.txt, log.jsonl and loss.svg.
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import importlib.util
 import os
 import sys
@@ -22,7 +23,7 @@ from tinyformer.cli import corpus as corpora
 from tinyformer.cli import runs
 from tinyformer.cli.runs import RunSettings
 from tinyformer.generation import generate
-from tinyformer.models import DecoderConfig, DecoderModel
+from tinyformer.models import DecoderModel
 from tinyformer.pictures import Line, line_chart
 from tinyformer.text import WordPiece
 from tinyformer.training import checkpoint
@@ -89,7 +90,7 @@ def run(arguments: argparse.Namespace) -> int:
         settings, why = choose({name: getattr(arguments, name) for name in given}, arguments.text)
         folder = runs.new_folder(arguments.name, arguments.force)
         runs.switch_to(settings)
-    print(f"engine       {settings.backend}, {settings.dtype} ({why})")
+    say("engine", f"{settings.backend}, {settings.dtype} ({why})")
     job = prepare(settings, folder, saved)
     if saved is None and arguments.force:
         runs.clear(folder)
@@ -149,65 +150,59 @@ class Job(NamedTuple):
     floors: List[Floor]
 
 
+def say(what: str, words: str) -> None:
+    """One line of what a run is made of."""
+    print(f"{what:<12} {words}", flush=True)
+
+
 def prepare(settings: RunSettings, folder: str, saved: Optional[checkpoint.Checkpoint]) -> Job:
     """Text, vocabulary, floors, model and trainer; from the checkpoint where there is one."""
     corpus = corpora.from_files(settings.text) if settings.text else corpora.language_reference()
     training, held_out = corpus.split()
-    print(f"text         {corpus.name}: {corpus.size:,} characters, the last tenth is held out",
-          flush=True)
+    say("text", f"{corpus.name}: {corpus.size:,} characters, the last tenth is held out")
     if saved is None:
         tokenizer = WordPiece.train(training, settings.vocab_size, lowercase=False)
     else:
         extra = saved.state["extra"]
         tokenizer = WordPiece(extra["tokens"], **extra["tokenizer"])
     ids, rest = corpora.encode(tokenizer, training), corpora.encode(tokenizer, held_out)
-    print(
-        f"vocabulary   {tokenizer.vocab_size:,} WordPiece pieces; {len(ids):,} tokens to train on, "
-        f"{len(rest):,} held out",
-        flush=True)
+    say("vocabulary", f"{tokenizer.vocab_size:,} WordPiece pieces; {len(ids):,} tokens to train "
+        f"on, {len(rest):,} held out")
     batches = TokenBatches(ids, settings.batch_size, settings.max_len)
     floors = ngram_floors(ids, rest, tokenizer.vocab_size)
-    print("floors       " + ", ".join(map(str, floors)) +
-          " nats per token: what counting alone reaches",
-          flush=True)
+    say("floors", ", ".join(map(str, floors)) + " nats per token: what counting alone reaches")
     manual_seed(settings.seed)
-    model = DecoderModel(DecoderConfig.from_dict(
-        {**settings.model().to_dict(), "vocab_size": tokenizer.vocab_size}))
-    print(
-        f"model        {model.n_parameters():,} parameters: width {settings.d_model}, "
-        f"{settings.n_layers} {'layer' if settings.n_layers == 1 else 'layers'}, "
-        f"{settings.n_heads} heads, "
-        f"{settings.max_len} tokens of context",
-        flush=True)
+    model = DecoderModel(dataclasses.replace(settings.model(), vocab_size=tokenizer.vocab_size))
+    say("model", f"{model.n_parameters():,} parameters: width {settings.d_model}, layers "
+        f"{settings.n_layers}, heads {settings.n_heads}, context {settings.max_len} tokens")
+    trainer = make_trainer(settings, folder, model, tokenizer, batches, rest, lowest(floors))
+    if saved is not None:
+        trainer.resume(saved)
+        say("resumed", f"at step {trainer.step:,} of {settings.steps:,}")
+    return Job(trainer, model, tokenizer, floors)
+
+
+def make_trainer(settings: RunSettings, folder: str, model: DecoderModel, tokenizer: WordPiece,
+                 batches: TokenBatches, held_out: List[int], floor: Floor) -> Trainer:
+    """The trainer of a run; its checkpoints hold all that `reopen` and `generate` need."""
 
     def loss(inputs: Any, targets: Any) -> Any:
         return F.cross_entropy(model(inputs), targets)
 
-    trainer = Trainer(
-        model,
-        loss,
-        batches,
-        AdamW(model.named_parameters(), settings.lr, weight_decay=0.1),
-        warmup_cosine(settings.lr,
-                      warmup=max(1, min(100, settings.steps // 10)),
-                      total=settings.steps),
-        settings.steps,
-        folder=folder,
-        save_every=max(1, settings.steps // 20),
-        evaluate=lambda: mean_loss(loss, windows(rest, settings.batch_size, settings.max_len)),
+    def evaluate() -> float:
+        return mean_loss(loss, windows(held_out, settings.batch_size, settings.max_len))
+
+    warmup = max(1, min(100, settings.steps // 10))
+    return Trainer(
+        model, loss, batches, AdamW(model.named_parameters(), settings.lr, weight_decay=0.1),
+        warmup_cosine(settings.lr, warmup=warmup, total=settings.steps), settings.steps,
+        evaluate=evaluate,
         evaluate_every=settings.steps // 5 if settings.backend == "numpy" else 0,
-        progress=Progress(settings.steps, lowest(floors)),
+        folder=folder, save_every=max(1, settings.steps // 20),
+        progress=Progress(settings.steps, floor),
         how_to_resume=f"python3 -m tinyformer train --resume {os.path.basename(folder)}",
-        extra={
-            "settings": settings.to_dict(),
-            "model": model.config.to_dict(),
-            "tokens": tokenizer.tokens,
-            "tokenizer": tokenizer.settings()
-        })
-    if saved is not None:
-        trainer.resume(saved)
-        print(f"resumed      at step {trainer.step:,} of {settings.steps:,}")
-    return Job(trainer, model, tokenizer, floors)
+        extra={"settings": settings.to_dict(), "model": model.config.to_dict(),
+               "tokens": tokenizer.tokens, "tokenizer": tokenizer.settings()})
 
 
 def draw(folder: str, floors: List[Floor]) -> None:
