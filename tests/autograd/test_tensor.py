@@ -342,3 +342,18 @@ def test_gradcheck_refuses_what_it_cannot_check(backend):
         gradcheck(lambda i: i * 1.0, [tensor([1, 2])])
     with pytest.raises(TypeError, match="one float tensor"):
         gradcheck(lambda x: x > 0.0, [tensor([1.0])])
+
+
+def test_an_array_made_of_a_tensor_is_its_own(backend: str) -> None:
+    numpy = pytest.importorskip("numpy")
+    w = tensor([1.0, 2.0, 3.0], requires_grad=True)
+    y = (w * w).sum()
+    array = numpy.array(w.detach())
+    array *= 0
+    y.backward()
+    assert w.tolist() == [1.0, 2.0, 3.0]
+    assert w.grad is not None and w.grad.tolist() == [2.0, 4.0, 6.0]
+    assert not numpy.shares_memory(numpy.array(w.detach()), numpy.asarray(w.detach()))
+    if backend == "python":
+        with pytest.raises(ValueError, match="without a copy"):
+            numpy.asarray(w.detach(), copy=False)

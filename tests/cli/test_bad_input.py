@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import builtins
 import importlib.util
+import os
+import pathlib
+import subprocess
 import sys
 
 import pytest
+
+from tinyformer.text import WordPiece
+from tinyformer.training import Trainer
 
 
 def refused(result, *parts: str, status: int = 1) -> None:
@@ -111,36 +117,85 @@ def test_damaged_checkpoints_say_where(tiny):
     refused(tiny("generate", "run-1"), "checkpoint.safetensors")
 
 
+class FullDisk:
+    """A file that takes nothing more."""
+
+    def __init__(self, file):
+        self.file = file
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self.file.close()
+
+    def __getattr__(self, name):
+        return getattr(self.file, name)
+
+    def write(self, data):
+        raise OSError(28, "No space left on device", "checkpoint.safetensors")
+
+
+def stop_at(step):
+    """Ctrl-C once more, in the middle of a step."""
+    advance = Trainer._advance
+
+    def advance_or_stop(trainer):
+        if trainer.step == step:
+            raise KeyboardInterrupt
+        advance(trainer)
+
+    return advance_or_stop
+
+
 def test_disk_full_leaves_the_former_checkpoint(tiny, monkeypatch):
-    tiny.train("--name", "mine", steps=3)
-    before = (tiny.folder / "runs/mine/checkpoint.safetensors").read_bytes()
+    with monkeypatch.context() as here:
+        here.setattr(Trainer, "_advance", stop_at(4))
+        refused(tiny.train("--name", "mine", steps=9), "last checkpoint", "--resume mine",
+                status=130)
+    path = tiny.folder / "runs/mine/checkpoint.safetensors"
+    before = path.read_bytes()
     real = builtins.open
 
-    class Full:
-        def __init__(self, file):
-            self.file = file
+    def full(name, mode="r", *rest, **options):
+        file = real(name, mode, *rest, **options)
+        return FullDisk(file) if "checkpoint" in str(name) and mode[0] in "wx" else file
 
-        def __enter__(self):
-            return self
+    with monkeypatch.context() as here:
+        here.setattr(builtins, "open", full)
+        refused(tiny("train", "--resume", "mine"), "No space left")
+    assert path.read_bytes() == before
+    assert tiny("train", "--resume", "mine").status == 0
 
-        def __exit__(self, *error):
-            self.file.close()
 
-        def __getattr__(self, name):
-            return getattr(self.file, name)
+def test_ctrl_c_before_the_first_step_says_so(tiny, monkeypatch):
+    def stop(*words, **options):
+        raise KeyboardInterrupt
 
-        def write(self, data):
-            raise OSError(28, "No space left on device", "checkpoint.safetensors")
+    with monkeypatch.context() as here:
+        here.setattr(WordPiece, "train", stop)
+        refused(tiny.train(), "stopped", status=130)
+    assert not (tiny.folder / "runs").exists()
 
-    def full(path, mode="r", *rest, **options):
-        file = real(path, mode, *rest, **options)
-        return Full(file) if "checkpoint" in str(path) and "w" in mode or "x" in mode else file
 
-    monkeypatch.setattr(builtins, "open", full)
-    result = tiny.train("--name", "other", steps=3)
-    monkeypatch.undo()
-    refused(result, "No space left")
-    assert (tiny.folder / "runs/mine/checkpoint.safetensors").read_bytes() == before
+def test_force_needs_a_name(tiny):
+    refused(tiny.train("--force"), "--force", "--name")
+
+
+def test_dtype_that_does_not_exist(tiny):
+    refused(tiny.train("--dtype", "float16"), "float32 or float64", "float16")
+
+
+def test_numpy_that_is_too_old_is_not_used(tmp_path):
+    (tmp_path / "numpy.py").write_text('__version__ = "1.26.4"\n', encoding="utf-8")
+    root = str(pathlib.Path(__file__).resolve().parents[2])
+    code = "import tinyformer as tf; print(tf.tensor([1.0]).sum().item(), tf.backend_name())"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), root])}
+    environment.pop("TINYFORMER_BACKEND", None)
+    result = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True,
+                            encoding="utf-8")
+    assert result.stdout.split() == ["1.0", "python"]
+    assert "NumPy 2.0 or later" in result.stderr and "1.26.4" in result.stderr
 
 
 @pytest.mark.parametrize("words, part", [(["--temperature", "-1"], "temperature"),

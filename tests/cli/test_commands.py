@@ -120,3 +120,10 @@ def test_the_language_reference_is_english_without_underlines():
     reference = corpus.language_reference()
     assert reference.size > 300_000
     assert "\n****" not in "".join(reference.documents)
+
+
+def test_the_split_holds_where_lines_are_long():
+    long = corpus.Corpus("a", ["Title\n" + "one two three " * 1000, "short\n" * 4])
+    training, held_out = long.split()
+    assert "".join(training + held_out) == "".join(long.documents)
+    assert 0.09 < sum(map(len, held_out)) / long.size < 0.2

@@ -311,3 +311,13 @@ def test_print_folds_only_equal_neighbours_and_counts_what_is_shared_once(backen
         "  (off): Dropout(p=0.5)",
         ")"]
     assert repr(Linear(3, 1, bias=False)) == "Linear(3, 1, bias=False)  3"
+
+
+def test_a_bare_tensor_never_takes_the_place_of_a_parameter(backend):
+    layer = Linear(2, 1)
+    with pytest.raises(TypeError, match="Linear.weight is a parameter"):
+        layer.weight = tensor([[1.0, 2.0]])
+    layer.weight.data = tensor([[1.0, 2.0]]).data
+    layer.weight = Parameter([[3.0, 4.0]])
+    layer.bias = None
+    assert [name for name, _ in layer.named_parameters()] == ["weight"]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import os
+import warnings
 from typing import Any, Dict, Optional
 
 MODULES = {"python": "tinyformer.arrays.pure", "numpy": "tinyformer.arrays.numpy_backend"}
@@ -55,12 +56,20 @@ _dtype_name: Optional[str] = None      # None: each backend's own default
 
 
 def default_backend() -> str:
-    """The backend that TINYFORMER_BACKEND asks for, else NumPy where it can be imported."""
+    """The backend that TINYFORMER_BACKEND asks for, else NumPy where it is there and new enough."""
     name = os.environ.get("TINYFORMER_BACKEND", "")
     if name and name not in MODULES:
         raise ValueError(f"the environment variable TINYFORMER_BACKEND is {name!r}: there is no "
                          "such backend, set it to 'python' or 'numpy'")
-    return name or ("numpy" if importlib.util.find_spec("numpy") else "python")
+    if name:
+        return name
+    if importlib.util.find_spec("numpy"):
+        try:
+            importlib.import_module(MODULES["numpy"])
+            return "numpy"
+        except ImportError as error:
+            warnings.warn(f"computing in pure Python: {error}", stacklevel=2)
+    return "python"
 
 
 def _install(name: str) -> None:

@@ -26,5 +26,6 @@ def keep_freed_memory() -> bool:
     library = ctypes.CDLL(None)
     if not hasattr(library, "gnu_get_libc_version"):
         return False
-    return bool(library.mallopt(TRIM_THRESHOLD, 2 ** 31 - 1)
-                and library.mallopt(MMAP_THRESHOLD, 2 ** 30))
+    kept = library.mallopt(TRIM_THRESHOLD, 2 ** 31 - 1)
+    large = library.mallopt(MMAP_THRESHOLD, 2 ** 30) or library.mallopt(MMAP_THRESHOLD, 2 ** 25)
+    return bool(kept and large)         # an older glibc accepts 32 MB at most

@@ -15,6 +15,12 @@ from math import prod
 from typing import Any, Callable, Dict, List
 
 import numpy as np
+
+if int(np.__version__.split(".")[0]) < 2:        # before the names that only NumPy 2 has
+    raise ImportError(f"tinyformer needs NumPy 2.0 or later, this is {np.__version__}: upgrade it "
+                      "with  python3 -m pip install --upgrade numpy,  or choose the backend "
+                      "'python'")
+
 from numpy import (abs, add, all, any, argmax, concat, cos, divide, equal, exp, expand_dims,
                    float32, float64, greater, greater_equal, inf, int64, isdtype, isfinite, isnan,
                    less, less_equal, log, logical_and, logical_not, logical_or, matmul,
@@ -29,13 +35,9 @@ from numpy.lib.array_utils import normalize_axis_index
 from tinyformer.arrays.backend import xp
 from tinyformer.arrays.memory import keep_freed_memory
 
-if np.lib.NumpyVersion(np.__version__) < "2.0.0":
-    raise ImportError(f"tinyformer needs NumPy 2.0 or later, this is {np.__version__}: upgrade it "
-                      "with  python3 -m pip install --upgrade numpy,  or choose the backend "
-                      "'python'")
-
-# Floats follow IEEE silently, as in the pure backend. NumPy keeps its setting per thread and per
-# context, and a new one begins with warnings: the filter keeps quiet what this package does there.
+# Floats follow IEEE silently, as in the pure backend. NumPy has one setting for everybody in a
+# thread, so its own warnings (1 / 0, log(0)) are off there for the user's arrays as well. A new
+# thread begins with warnings: the filter keeps quiet what this package does there.
 np.seterr(all="ignore")
 warnings.filterwarnings("ignore", ".* encountered in ", RuntimeWarning, r"tinyformer\.")
 
@@ -51,7 +53,11 @@ def asarray(obj: Any, dtype: Any = None) -> Any:
     An array keeps its dtype, except that ints of other widths become int64. Raises ValueError for
     ragged rows and TypeError for what is not a number.
     """
-    array = np.asarray(obj)
+    try:
+        array = np.asarray(obj)
+    except ValueError:
+        raise ValueError(f"rows of unequal shape: an array needs equal rows, {obj!r:.80} has others"
+                         ) from None
     kind = array.dtype.kind
     if kind not in "biuf" or kind == "u" and not isinstance(obj, np.ndarray):
         raise TypeError(f"{obj!r:.80} is not made of numbers that an array can hold")

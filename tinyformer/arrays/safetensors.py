@@ -19,6 +19,7 @@ import contextlib
 import json
 import os
 import struct
+import time
 from dataclasses import dataclass
 from math import prod
 from typing import Any, BinaryIO, Dict, Iterable, List, Mapping, NoReturn, Optional, Tuple
@@ -31,6 +32,7 @@ ITEM_SIZES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8, "I32": 4, "U8":
 READABLE = tuple(ITEM_SIZES)[:8]
 LONGEST_HEADER = 100_000_000        # the format's own limit
 METADATA = "__metadata__"
+PATIENCE = (0.01, 0.05, 0.2, 0.5)   # seconds between tries to replace a file that is being read
 
 
 class SafetensorsError(ValueError):
@@ -75,7 +77,7 @@ def read_header(path: Any) -> Header:
     one that cannot be opened.
     """
     with open(path, "rb") as file:
-        return _read_header(file, os.fspath(path))
+        return header_of(file, path)
 
 
 def load(path: Any) -> Tuple[Dict[str, Any], Dict[str, str]]:
@@ -85,7 +87,7 @@ def load(path: Any) -> Tuple[Dict[str, Any], Dict[str, str]]:
     SafetensorsError for a dtype that is not one of F64 F32 F16 BF16 I64 I32 U8 BOOL.
     """
     with open(path, "rb") as file:
-        header = _read_header(file, os.fspath(path))
+        header = header_of(file, path)
         return ({name: decode(header, name, read_bytes(file, header, name))
                  for name in header.tensors}, header.metadata)
 
@@ -175,7 +177,7 @@ def replace_file(path: Any, chunks: Iterable[bytes]) -> None:
                 file.write(chunk)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(partial, path)
+        _replace(partial, path)
     except BaseException as error:
         with contextlib.suppress(OSError):
             os.remove(partial)
@@ -185,12 +187,24 @@ def replace_file(path: Any, chunks: Iterable[bytes]) -> None:
         raise
 
 
+def _replace(source: Any, target: Any) -> None:
+    """os.replace, with patience: Windows refuses it while somebody has the target open."""
+    for seconds in PATIENCE:
+        try:
+            return os.replace(source, target)
+        except PermissionError:
+            time.sleep(seconds)
+    os.replace(source, target)
+
+
 def _fail(path: str, position: int, what: str) -> NoReturn:
     raise SafetensorsError(f"{path}, byte {position}: {what}")
 
 
-def _read_header(file: BinaryIO, path: str) -> Header:
-    """The header of an open file, every number in it held against the size of the file."""
+def header_of(file: BinaryIO, path: Any) -> Header:
+    """The header of a file that is open already, every number in it held against the size of the
+    file; as `read_header`, but what is then read from `file` is sure to belong to it."""
+    path = os.fspath(path)
     size = file.seek(0, os.SEEK_END)
     file.seek(0)
     if size < 8:

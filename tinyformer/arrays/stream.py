@@ -25,6 +25,9 @@ class Stream:
         """Begin again at `seed`, an integer."""
         if isinstance(seed, bool) or not isinstance(seed, int):
             raise TypeError(f"a seed is an integer, not {seed!r}")
+        if seed < 0:
+            raise ValueError(f"a seed is 0 or above, not {seed}: the sign would be ignored, and "
+                             f"{seed} would be {-seed}")
         self._state = list(random.Random(seed).getstate()[1])
         self._generator: Any = None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Optional
 
 from tinyformer.arrays import xp
 from tinyformer.autograd.engine import is_grad_enabled
@@ -38,13 +38,22 @@ def numbers(data: Any) -> Any:
     return data
 
 
-def to_numpy(tensor: Tensor, dtype: Any) -> Any:
-    """The array of a tensor as NumPy's; ImportError without NumPy."""
+def to_numpy(tensor: Tensor, dtype: Any, copy: Optional[bool]) -> Any:
+    """The array of a tensor as NumPy's; ImportError without NumPy.
+
+    `copy` is that of NumPy's protocol: True for an array of its own, False for the tensor's memory
+    or a ValueError, None for its memory where that can be had.
+    """
     if not importlib.util.find_spec("numpy"):
         raise ImportError("numpy() needs NumPy, which this Python does not have; use .tolist()")
     from tinyformer.arrays import numpy_backend
+    if isinstance(tensor.data, numpy_backend.Array) and dtype in (None, tensor.data.dtype):
+        return tensor.data.copy() if copy else tensor.data
+    if copy is False:
+        raise ValueError(f"a tensor of dtype {tensor.dtype} in the {xp.name} backend cannot be "
+                         f"seen as an array of dtype {dtype or tensor.dtype} without a copy")
     if isinstance(tensor.data, numpy_backend.Array):
-        return numpy_backend.astype(tensor.data, dtype) if dtype else tensor.data
+        return numpy_backend.astype(tensor.data, dtype)
     exact = tensor.dtype == "exact"
     data = xp.astype(tensor.data, xp.float64) if exact else tensor.data
     own = numpy_backend.float64 if exact else getattr(numpy_backend, tensor.dtype)

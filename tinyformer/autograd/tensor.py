@@ -162,7 +162,7 @@ class Tensor:
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
         check_bare(self)
-        return to_numpy(self, dtype)
+        return to_numpy(self, dtype, copy)
 
     def __repr__(self) -> str:
         return tensor_text(self)

@@ -50,6 +50,9 @@ def parser() -> Parser:
 
 def main(words: Optional[Sequence[str]] = None) -> int:
     """Run one command; returns the exit status."""
+    for stream in (sys.stdout, sys.stderr):         # a terminal may not know every character
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")
     whole = parser()
     arguments, unknown = whole.parse_known_args(words)
     if arguments.command is None:
@@ -60,7 +63,7 @@ def main(words: Optional[Sequence[str]] = None) -> int:
     try:
         return int(arguments.run(arguments) or 0)
     except KeyboardInterrupt as stop:
-        print(f"\n{stop or 'stopped; nothing was saved yet'}", file=sys.stderr)
+        print(f"\n{str(stop) or 'stopped'}", file=sys.stderr)
         return 130
     except BrokenPipeError:
         sys.stderr.close()

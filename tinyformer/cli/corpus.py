@@ -25,12 +25,15 @@ class Corpus(NamedTuple):
         return sum(map(len, self.documents))
 
     def split(self) -> Tuple[List[str], List[str]]:
-        """The first nine tenths of the characters and the last one, cut at the end of a line."""
+        """The first nine tenths of the characters and the last one, cut at the end of a line
+        or of a word near there."""
         training: List[str] = []
         left = self.size * (HELD_OUT - 1) // HELD_OUT
         for number, document in enumerate(self.documents):
             if len(document) > left:
-                cut = document.rfind("\n", 0, left) + 1 or document.rfind(" ", 0, left) + 1 or left
+                near = left * 9 // 10           # a line may be long: a word's end will do then
+                cut = document.rfind("\n", near, left) + 1 or document.rfind(
+                    " ", near, left) + 1 or left
                 begun = [document[:cut]] if document[:cut].strip() else []
                 return training + begun, [document[cut:]] + self.documents[number + 1:]
             training.append(document)

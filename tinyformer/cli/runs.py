@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import sys
-from typing import Any, Tuple
+from typing import Any, Dict, NamedTuple, Tuple
 
 from tinyformer.arrays import set_default_dtype, use_backend
 from tinyformer.models import Config, DecoderConfig, DecoderModel
 from tinyformer.nn import without_drawing
 from tinyformer.text import WordPiece
 from tinyformer.training import checkpoint
-from tinyformer.training.loop import CHECKPOINT, LOG
+from tinyformer.training.loop import CHECKPOINT, LOG, RUNNING, claimed, holds_a_run
 
 RUNS = "runs"
 VOCABULARY, PICTURE = "vocab.txt", "loss.svg"
+FILES = (CHECKPOINT, LOG, VOCABULARY, PICTURE)
+LEFT_OVER = (".partial", ".tmp")        # behind the name of a file whose writing was cut short
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,9 +74,9 @@ def path_of(run: str) -> str:
 
 
 def new_folder(name: str, force: bool) -> str:
-    """The folder for a new run: runs/NAME, or the first free runs/run-N. Nothing is made yet.
+    """The folder for a new run: runs/NAME, which is not made yet, or the first free runs/run-N.
 
-    Raises ValueError where it holds anything and `force` is not given.
+    Raises ValueError where it holds a run and `force` is not given, or what is none of a run's.
     """
     if not name:
         number = 1
@@ -83,35 +86,48 @@ def new_folder(name: str, force: bool) -> str:
     if os.path.basename(name) != name or name in (".", ".."):
         raise ValueError(f"--name is the name of a folder in {RUNS}/, not a path: {name!r}")
     folder = os.path.join(RUNS, name)
-    if os.path.exists(os.path.join(folder, CHECKPOINT)) and not force:
+    if holds_a_run(folder) and not force:
+        go_on = (f"Go on with it (--resume {name})" if os.path.exists(
+            os.path.join(folder, CHECKPOINT)) else f"Its {CHECKPOINT} is gone, its log is not")
+        raise ValueError(f"the run {folder} exists. {go_on}, give the new one another --name, or "
+                         "overwrite it with --force")
+    foreign = sorted(set(os.listdir(folder)) - set(_names())) if os.path.isdir(folder) else []
+    if foreign:
         raise ValueError(
-            f"the run {folder} exists. Go on with it (--resume {name}), give the new one another "
-            "--name, or overwrite it with --force")
-    foreign = set(os.listdir(folder)) - {LOG, VOCABULARY, PICTURE, CHECKPOINT
-                                         } if os.path.isdir(folder) else ()
-    if any(CHECKPOINT not in entry for entry in foreign):
-        raise ValueError(
-            f"{folder} holds what no run has made ({sorted(foreign)[0]}): choose another --name")
+            f"{folder} holds what no run has made ({foreign[0]}): choose another --name")
     return folder
 
 
+def _names() -> Tuple[str, ...]:
+    """All names that a run may leave in its folder, however it ended; the checkpoint first."""
+    return (*FILES, RUNNING, *(name + ending for name in FILES for ending in LEFT_OVER))
+
+
 def clear(folder: str) -> None:
-    """Take away the files of the run that is overwritten, the checkpoint first."""
-    for entry in (CHECKPOINT, LOG, VOCABULARY, PICTURE):
-        path = os.path.join(folder, entry)
-        if os.path.exists(path):
-            os.remove(path)
+    """Take away the files of the run that is overwritten, the checkpoint first. Raises
+    BlockingIOError while another process trains in the folder."""
+    if not os.path.isdir(folder):
+        return
+    with claimed(folder):
+        for name in _names():
+            if name != RUNNING:
+                with contextlib.suppress(FileNotFoundError):
+                    os.remove(os.path.join(folder, name))
+
+
+def use_one_thread() -> None:
+    """Let NumPy multiply in one thread, unless the user has said otherwise.
+
+    The matrices of a toy model are too small to be shared out: two threads that wait for each other
+    took ten times as long on a busy machine. NumPy reads this when it is first imported.
+    """
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
 def switch_to(settings: RunSettings) -> None:
-    """Compute with the backend and the dtype of a run.
-
-    Matrices of a toy model are too small to be shared out: two threads that wait for each other
-    took ten times as long on a busy machine. So one thread, unless the user has said otherwise; the
-    libraries read this when NumPy is first imported.
-    """
+    """Compute with the backend and the dtype of a run."""
     if settings.d_model < 256:
-        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+        use_one_thread()
     use_backend(settings.backend)
     set_default_dtype(settings.dtype)
 
@@ -121,23 +137,49 @@ def checkpoint_file(path: str) -> str:
     return path if os.path.isfile(path) else os.path.join(path_of(path), CHECKPOINT)
 
 
+class RunState(NamedTuple):
+    """What the command line keeps in a checkpoint beside the state of the trainer."""
+
+    settings: RunSettings
+    model: DecoderConfig
+    tokenizer: WordPiece
+
+
+def run_state(state: Dict[str, Any], path: str) -> RunState:
+    """What `state`, read from the checkpoint at `path`, says about a run of the command line.
+
+    Raises ValueError for the checkpoint of a Trainer that was used without it.
+    """
+    extra = state.get("extra") or {}
+    for key in ("settings", "model", "tokens", "tokenizer"):
+        if key not in extra:
+            raise ValueError(f"{path} is a checkpoint, but not of a run of the command line (it "
+                             f"has no {key!r}); what made it can read it: training.checkpoint.load")
+    return RunState(RunSettings.from_dict(extra["settings"]),
+                    DecoderConfig.from_dict(extra["model"]),
+                    WordPiece(extra["tokens"], **extra["tokenizer"]))
+
+
 def load_model(path: str) -> Tuple[DecoderModel, WordPiece, Any]:
     """The model, the tokenizer and the state of a run or of a checkpoint file.
 
     The backend that trained it is used where it is there, else the pure one, with a word about it.
     """
     file = checkpoint_file(path)
-    state = checkpoint.read_state(file)
-    settings = RunSettings.from_dict(state["extra"]["settings"])
-    try:
-        switch_to(settings)
-    except ImportError:
-        print("this run was trained with NumPy, which is not here: computing in pure Python",
-              file=sys.stderr)
-        use_backend("python")
+
+    def prepare(state: Dict[str, Any]) -> None:
+        settings = run_state(state, file).settings
+        try:
+            switch_to(settings)
+        except ImportError:
+            print("this run was trained with NumPy, which is not here: computing in pure Python",
+                  file=sys.stderr)
+            use_backend("python")
+
+    saved = checkpoint.load(file, prepare)
+    run = run_state(saved.state, file)
     with without_drawing():
-        model = DecoderModel(DecoderConfig.from_dict(state["extra"]["model"]))
-    model.load_state_dict(checkpoint.load(file).group("model"))
+        model = DecoderModel(run.model)
+    model.load_state_dict(saved.group("model"))
     model.eval()
-    tokenizer = WordPiece(state["extra"]["tokens"], **state["extra"]["tokenizer"])
-    return model, tokenizer, state
+    return model, run.tokenizer, saved.state

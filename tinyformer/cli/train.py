@@ -9,9 +9,11 @@ vocab.txt, log.jsonl and loss.svg.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
 import importlib.util
 import os
+import shlex
 import sys
 import time
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
@@ -81,12 +83,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Train, report, and show what the model writes."""
     begun = time.monotonic()
+    if (arguments.d_model or 0) < 256:
+        runs.use_one_thread()
     given = [name for name in OPTIONS if getattr(arguments, name) is not None]
     saved: Optional[checkpoint.Checkpoint] = None
     if arguments.resume:
         settings, folder, saved = reopen(arguments, given)
         why = "as when the run began"
     else:
+        if arguments.force and not arguments.name:
+            raise ValueError("--force overwrites the run that --name names; without a name every "
+                             "run gets a folder of its own")
         settings, why = choose({name: getattr(arguments, name) for name in given}, arguments.text)
         folder = runs.new_folder(arguments.name, arguments.force)
         runs.switch_to(settings)
@@ -96,12 +103,23 @@ def run(arguments: argparse.Namespace) -> int:
         runs.clear(folder)
     try:
         job.trainer.run()
-    finally:
-        if job.trainer.resumed:
-            job.tokenizer.save(os.path.join(folder, runs.VOCABULARY))
-            draw(folder, job.floors)
-    report(job, settings, folder, time.monotonic() - begun)
+        keep(job, folder)
+        report(job, settings, folder, time.monotonic() - begun)
+    except BaseException as error:
+        with contextlib.suppress(OSError):
+            if job.trainer.resumed:
+                keep(job, folder)
+        if type(error) is KeyboardInterrupt:
+            raise KeyboardInterrupt(f"stopped; {folder} keeps the last checkpoint. Go on with: "
+                                    f"{job.trainer.how_to_resume}") from None
+        raise
     return 0
+
+
+def keep(job: "Job", folder: str) -> None:
+    """Leave vocabulary and picture beside the checkpoint and the log."""
+    job.tokenizer.save(os.path.join(folder, runs.VOCABULARY))
+    draw(folder, job.floors)
 
 
 def reopen(arguments: argparse.Namespace,
@@ -135,6 +153,8 @@ def choose(given: Dict[str, Any], text: Optional[List[str]]) -> Tuple[RunSetting
            "NumPy is not installed; with it the model would be larger and the run faster")
     settings = {**SIZES[name], "seed": 0, **given, "backend": name,
                 "text": [os.path.abspath(path) for path in text or []]}
+    if settings["dtype"] not in ("float32", "float64"):
+        raise ValueError(f"--dtype is float32 or float64, not {settings['dtype']!r}")
     if name == "python" and settings["dtype"] != "float64":
         raise ValueError(
             f"--dtype {settings['dtype']} needs --backend numpy: pure Python computes in float64")
@@ -200,9 +220,15 @@ def make_trainer(settings: RunSettings, folder: str, model: DecoderModel, tokeni
         evaluate_every=settings.steps // 5 if settings.backend == "numpy" else 0,
         folder=folder, save_every=max(1, settings.steps // 20),
         progress=Progress(settings.steps, floor),
-        how_to_resume=f"python3 -m tinyformer train --resume {os.path.basename(folder)}",
+        how_to_resume=f"python3 -m tinyformer train --resume {shown(folder)}",
         extra={"settings": settings.to_dict(), "model": model.config.to_dict(),
                "tokens": tokenizer.tokens, "tokenizer": tokenizer.settings()})
+
+
+def shown(folder: str) -> str:
+    """How to name a run on the command line: by its name where it lies in runs/."""
+    inside = os.path.dirname(os.path.normpath(folder)) == runs.RUNS
+    return shlex.quote(os.path.basename(folder) if inside else folder)
 
 
 def draw(folder: str, floors: List[Floor]) -> None:
@@ -234,5 +260,5 @@ def report(job: Job, settings: RunSettings, folder: str, seconds: float) -> None
     print(f"kept in {folder}: checkpoint.safetensors, vocab.txt, log.jsonl, loss.svg  "
           f"({clock_text(seconds)} in all)")
     print("go on writing:  python3 -m tinyformer generate "
-          f"{os.path.basename(folder)} \"The value of\"")
+          f"{shown(folder)} \"The value of\"")
     sys.stdout.flush()

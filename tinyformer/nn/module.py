@@ -35,6 +35,15 @@ class Module:
     def __call__(self, *arguments: Any, **options: Any) -> Any:
         return self.forward(*arguments, **options)
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        """TypeError for a bare tensor where a parameter stands: it would be neither trained nor
+        saved, and nobody would notice."""
+        if isinstance(vars(self).get(name), Parameter) and isinstance(value, Tensor) \
+                and not isinstance(value, Parameter):
+            raise TypeError(f"{type(self).__name__}.{name} is a parameter, and a bare tensor in "
+                            "its place would not be trained: set its .data, or assign a Parameter")
+        super().__setattr__(name, value)
+
     def forward(self, *arguments: Any, **options: Any) -> Any:
         """The computation of the layer."""
         raise NotImplementedError(f"{type(self).__name__} does not define forward()")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, List, Sequence
+from typing import Any, List, Sequence, Tuple
 
 from tinyformer.arrays import xp
 from tinyformer.autograd.operations.operands import as_tensor
@@ -44,6 +44,10 @@ def getitem(x: Tensor, key: Any) -> Tensor:
 def concat(tensors: Sequence[Any], axis: int = 0) -> Tensor:
     """The tensors one after the other along an axis. Each gradient is its own stretch of g."""
     parts = [as_tensor(each) for each in tensors]
+    for part in parts:
+        if not _joins(part.shape, parts[0].shape, axis):
+            raise ValueError(f"concat: shapes {parts[0].shape} and {part.shape} do not fit: all "
+                             f"lengths but that of axis {axis} must be equal")
     whole = xp.concat([part.data for part in parts], axis=axis)
     axis %= whole.ndim
     front = (slice(None),) * axis
@@ -56,9 +60,20 @@ def concat(tensors: Sequence[Any], axis: int = 0) -> Tensor:
     return record("concat", whole, *edges)
 
 
+def _joins(one: Tuple[int, ...], other: Tuple[int, ...], axis: int) -> bool:
+    """Whether two shapes are equal but along one axis; an axis that is none is left to others."""
+    if len(one) != len(other) or not one:
+        return len(one) == len(other)
+    return all(p == q for place, (p, q) in enumerate(zip(one, other)) if place != axis % len(one))
+
+
 def stack(tensors: Sequence[Any], axis: int = 0) -> Tensor:
     """Tensors of one shape side by side along a new axis. Each gradient is its own slice of g."""
     parts = [as_tensor(each) for each in tensors]
+    for part in parts:
+        if part.shape != parts[0].shape:
+            raise ValueError(f"stack: shapes {parts[0].shape} and {part.shape} differ; all must be "
+                             "equal")
     whole = xp.stack([part.data for part in parts], axis=axis)
     front = (slice(None),) * (axis % whole.ndim)
     return record("stack", whole, *[(part, lambda g, place=place: g[front + (place,)])
