@@ -21,7 +21,7 @@ does differently.
 from __future__ import annotations
 
 import unicodedata
-from typing import Callable, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 Span = Tuple[str, int, int]
 """A character of the normalised text, and the slice [start, end) of the source that it came
@@ -161,6 +161,13 @@ class Normaliser:
         last = [strip_mark] * self.strips + [str.lower] * (lowercase and not google)
         self._first, self._last = Table(*first), Table(*last)
         self._lower_whole = lowercase and google
+
+    def settings(self) -> Dict[str, Any]:
+        """The arguments of the constructor."""
+        return {
+            "lowercase": self.lowercase, "strip_accents": self.strip_accents,
+            "handle_chinese_chars": self.handle_chinese_chars, "profile": self.profile
+        }
 
     def __call__(self, text: str) -> str:
         """The normalised text alone, by translation tables."""

@@ -1,0 +1,293 @@
+"""The frame that all tokenizers share: chunks -> words -> pieces, each with its place in the source.
+
+    text    "Encode  me!"
+    chunks  "Encode" "me!"               raw text, cut where nothing looks across the cut
+    words   "encode" | "me" "!"          normalised; every character knows its source
+    pieces  "en" "##code" | "me" | "!"   what the model makes of a word
+
+A tokenizer says how each of the three steps goes (`chunks`, `words`, `segment`). The frame does all
+the rest: special tokens in the text, offsets and word ids, a bounded memory of chunks that were cut
+before, pairs, truncation, padding.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import chain
+from typing import (Any, Collection, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence,
+                    Tuple, Union)
+
+from .cache import Cache
+from .encoding import (Encoding, align_labels, check_truncation, detokenize, padded, truncated)
+from .vocabulary import check_unique
+from .words import Word
+
+Piece = Tuple[int, int, int]
+"""An id, and the slice [start, end) of the word that it stands for."""
+
+Allowed = Union[bool, Collection[str]]
+Pair = Tuple[str, str]
+
+
+class Cut(NamedTuple):
+    """What a chunk becomes: for each piece its id, token, source slice and word; and how many words."""
+
+    ids: Tuple[int, ...]
+    tokens: Tuple[str, ...]
+    offsets: Tuple[Tuple[int, int], ...]
+    words: Tuple[int, ...]
+    n_words: int
+
+
+class Tokenizer:
+    """A vocabulary, and the frame around the three steps that a subclass defines.
+
+    * `tokens`: the pieces; the place of a piece is its id. `vocab` is the way back.
+    * `special_tokens`: tokens that stand for themselves. Written in a text they are recognised
+      (unless `allow_special` says no), and `decode` leaves them out.
+    """
+
+    odd_to_first = False  # which text of a truncated pair keeps an odd token: see encoding._share
+
+    def __init__(self, tokens: Iterable[str], special_tokens: Sequence[str] = ()) -> None:
+        self.tokens = list(tokens)
+        check_unique(self.tokens, "piece")
+        self.vocab: Dict[str, int] = {token: i for i, token in enumerate(self.tokens)}
+        self.special_tokens = tuple(token for token in special_tokens if token in self.vocab)
+        self._any_special = _any_of(self.special_tokens)
+        self._special_ids = {self.vocab[token] for token in self.special_tokens}
+        self._ids: Cache[Tuple[int, ...]] = Cache(self.chunk_ids)
+        self._cuts: Cache[Cut] = Cache(self.cut)
+
+    # The three steps
+
+    def chunks(self, text: str) -> List[str]:
+        """Parts of the raw text, in order, that can be cut by themselves; white space may be left out."""
+        raise NotImplementedError
+
+    def words(self, chunk: str) -> List[Word]:
+        """The normalised words of a chunk, each character with its slice of the chunk."""
+        raise NotImplementedError
+
+    def segment(self, word: str) -> List[Piece]:
+        """The pieces of a word."""
+        raise NotImplementedError
+
+    # What may differ between models
+
+    def token_of(self, piece: int, text: str) -> str:
+        """How the token list shows a piece that stands for `text`."""
+        return self.tokens[piece]
+
+    def template(self) -> Optional[Tuple[str, str]]:
+        """The special tokens around a text: one before it, and one after each text. None for none."""
+        return None
+
+    def decode(self, ids: Iterable[int], skip_special_tokens: bool = True) -> str:
+        """The text of `ids`."""
+        raise NotImplementedError
+
+    # The vocabulary
+
+    @property
+    def vocab_size(self) -> int:
+        """The number of ids: the rows of an embedding."""
+        return len(self.tokens)
+
+    def id_of(self, token: str) -> int:
+        """The id of a token that must be there. Raises ValueError if it is not."""
+        if token not in self.vocab:
+            raise ValueError(f"the vocabulary has no {token} among its {len(self.tokens)} pieces")
+        return self.vocab[token]
+
+    def checked_tokens(self, ids: Iterable[int], skip_special_tokens: bool) -> List[str]:
+        """The tokens of `ids`. Raises ValueError for an id outside the vocabulary."""
+        tokens = []
+        for place, i in enumerate(ids):
+            if not 0 <= i < len(self.tokens):
+                raise ValueError(f"id {i} at position {place} is outside the vocabulary of "
+                                 f"{len(self.tokens)} pieces")
+            if not (skip_special_tokens and i in self._special_ids):
+                tokens.append(self.tokens[i])
+        return tokens
+
+    # Encoding
+
+    def encode_ids(self, text: str, *, allow_special: Allowed = True) -> List[int]:
+        """The ids of a text, nothing added. The fast way: what was cut once is remembered."""
+        ids: List[int] = []
+        for _, part, special in self._parts(text, allow_special):
+            if special is None:
+                ids += chain.from_iterable(map(self._ids.__getitem__, self.chunks(part)))
+            else:
+                ids.append(special)
+        return ids
+
+    def chunk_ids(self, chunk: str) -> Tuple[int, ...]:
+        """The ids of a chunk: `cut(chunk).ids`, for which a model may know a shorter way."""
+        return self.cut(chunk).ids
+
+    def cut(self, chunk: str) -> Cut:
+        """Words, then pieces of a chunk, with their slices of it."""
+        ids, tokens, offsets, numbers = [], [], [], []
+        words = self.words(chunk)
+        for number, (word, source) in enumerate(words):
+            for i, start, end in self.segment(word):
+                ids.append(i)
+                tokens.append(self.token_of(i, word[start:end]))
+                offsets.append((source[start][0], source[end - 1][1]))
+                numbers.append(number)
+        return Cut(tuple(ids), tuple(tokens), tuple(offsets), tuple(numbers), len(words))
+
+    def encode(self, text: str, pair: Optional[str] = None, *, add_special_tokens: bool = True,
+               max_length: Optional[int] = None, truncation: str = "longest_first",
+               truncation_side: str = "right", stride: int = 0, return_overflow: bool = False,
+               allow_special: Allowed = True) -> Encoding:
+        """Ids, tokens, offsets, word ids and masks of a text, or of a pair of texts.
+
+        * `max_length` cuts to so many tokens, special ones included. `truncation` says of which
+          text: the longer one first, "only_first" or "only_second"; `truncation_side` at which end.
+        * `return_overflow` keeps what was cut off as further windows in `encoding.overflow`; each
+          repeats the last `stride` tokens of the window before.
+        * `allow_special=False` takes special tokens in the text as plain text, so that nobody can
+          forge a boundary by writing `[SEP]`; a set of tokens allows just these.
+
+        Raises ValueError for settings that leave no room for text.
+        """
+        first = self._sequence(text, 0, allow_special)
+        second = None if pair is None else self._sequence(pair, 1, allow_special)
+        return self._finish(first, second, add_special_tokens, max_length, stride,
+                            truncation=truncation, side=truncation_side, overflow=return_overflow)
+
+    def encode_words(self, words: Sequence[str], pair: Optional[Sequence[str]] = None, *,
+                     add_special_tokens: bool = True, max_length: Optional[int] = None,
+                     truncation: str = "longest_first", truncation_side: str = "right",
+                     stride: int = 0, return_overflow: bool = False,
+                     allow_special: Allowed = True) -> Encoding:
+        """`encode` for text that is already split into words.
+
+        A word id is the place in the list (a word that vanishes leaves a gap); offsets start anew
+        with every word.
+        """
+        first = self._word_list(words, 0, allow_special)
+        second = None if pair is None else self._word_list(pair, 1, allow_special)
+        return self._finish(first, second, add_special_tokens, max_length, stride,
+                            truncation=truncation, side=truncation_side, overflow=return_overflow)
+
+    def encode_batch(self, texts: Iterable[Union[str, Pair]], *,
+                     padding: Union[str, int, None] = None,
+                     pad_to_multiple_of: Optional[int] = None, padding_side: str = "right",
+                     **options: Any) -> List[Encoding]:
+        """Encode texts, or pairs of texts; `options` as in `encode`.
+
+        `padding` fills every encoding up: "longest" to the longest of them, a number to that many
+        tokens (longer ones stay), both rounded up to `pad_to_multiple_of`.
+        """
+        encodings = [self.encode(text, **options) if isinstance(text, str) else
+                     self.encode(text[0], text[1], **options) for text in texts]
+        if padding is None:
+            return encodings
+        if isinstance(padding, bool) or not (padding == "longest" or isinstance(padding, int)):
+            raise ValueError(f"padding must be 'longest', a number or None, not {padding!r}")
+        length = padding if isinstance(padding, int) else None
+        pad = self.pad_token()
+        return padded(encodings, length, pad_to_multiple_of, pad, self.id_of(pad), padding_side)
+
+    def pad_token(self) -> str:
+        """The token that fills rows up."""
+        return "[PAD]"
+
+    def align_labels(self, encoding: Encoding, word_labels: Sequence[int],
+                     ignore: int = -100) -> List[int]:
+        """Labels of words as labels of tokens: see `encoding.align_labels`."""
+        return align_labels(encoding, word_labels, ignore)
+
+    def detokenize(self, text: str, encoding: Encoding) -> List[str]:
+        """The exact slice of the source of each token: see `encoding.detokenize`."""
+        return detokenize(text, encoding)
+
+    # Parts of encoding
+
+    def _parts(self, text: str, allowed: Allowed) -> Iterator[Tuple[int, str, Optional[int]]]:
+        """The text split at the special tokens in it: (start, part, id of the special token)."""
+        pattern = self._special_pattern(allowed)
+        done = 0
+        for match in pattern.finditer(text) if pattern else ():
+            if match.start() > done:
+                yield done, text[done:match.start()], None
+            yield match.start(), match[0], self.vocab[match[0]]
+            done = match.end()
+        if done < len(text):
+            yield done, text[done:], None
+
+    def _special_pattern(self, allowed: Allowed) -> Optional["re.Pattern[str]"]:
+        if isinstance(allowed, bool):
+            return self._any_special if allowed else None
+        for token in allowed:
+            if token not in self.special_tokens:
+                raise ValueError(f"allow_special: {token!r} is not a special token; there are "
+                                 f"{' '.join(self.special_tokens) or 'none'}")
+        return _any_of(allowed)
+
+    def _sequence(self, text: str, sequence: int, allowed: Allowed) -> Encoding:
+        ids: List[int] = []
+        tokens: List[str] = []
+        offsets: List[Tuple[int, int]] = []
+        numbers: List[int] = []
+        word = 0
+        for start, part, special in self._parts(text, allowed):
+            if special is not None:
+                ids.append(special)
+                tokens.append(part)
+                offsets.append((start, start + len(part)))
+                numbers.append(word)
+                word += 1
+                continue
+            place = 0
+            for chunk in self.chunks(part):
+                place = part.index(chunk, place)  # nothing but white space is skipped
+                cut, shift = self._cuts[chunk], start + place
+                ids += cut.ids
+                tokens += cut.tokens
+                offsets += [(a + shift, b + shift) for a, b in cut.offsets]
+                numbers += [word + number for number in cut.words]
+                word += cut.n_words
+                place += len(chunk)
+        return Encoding.of_text(ids, tokens, offsets, numbers, sequence)
+
+    def _word_list(self, words: Sequence[str], sequence: int, allowed: Allowed) -> Encoding:
+        if isinstance(words, str):
+            raise TypeError("encode_words takes a list of words; for a text there is encode")
+        whole = Encoding()
+        for number, word in enumerate(words):
+            part = self._sequence(word, sequence, allowed)
+            part.word_ids = [number] * len(part)
+            for name in Encoding.FIELDS:
+                getattr(whole, name).extend(getattr(part, name))
+        return whole
+
+    def _finish(self, first: Encoding, second: Optional[Encoding], add_special_tokens: bool,
+                max_length: Optional[int], stride: int, **how: Any) -> Encoding:
+        template = self.template() if add_special_tokens else None
+
+        def wrap(first: Encoding, second: Optional[Encoding]) -> Encoding:
+            if template is None:
+                return first if second is None else first + second
+            begin, end = [(token, self.id_of(token)) for token in template]
+            whole = Encoding.added(*begin) + first + Encoding.added(*end)
+            return whole if second is None else whole + second + Encoding.added(*end, type_id=1)
+
+        if max_length is None:
+            if stride:
+                raise ValueError(f"stride {stride} without max_length: nothing is cut")
+            return wrap(first, second)
+        added = 0 if template is None else 2 if second is None else 3
+        room = check_truncation(max_length, added, how["truncation"], stride, how["side"])
+        return truncated(first, second, room, wrap, stride=stride, odd_to_first=self.odd_to_first,
+                         **how)
+
+
+def _any_of(tokens: Collection[str]) -> Optional["re.Pattern[str]"]:
+    """A pattern for any of the tokens, a longer one before those that begin like it."""
+    longest_first = sorted(filter(None, tokens), key=len, reverse=True)
+    return re.compile("|".join(map(re.escape, longest_first))) if longest_first else None
