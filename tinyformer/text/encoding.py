@@ -53,7 +53,8 @@ class Encoding:
         return cls(ids, tokens, offsets, word_ids, [sequence] * n, [sequence] * n, [1] * n, [0] * n)
 
     @classmethod
-    def added(cls, token: str, i: int, type_id: int = 0, attention: int = 1, n: int = 1) -> Encoding:
+    def added(cls, token: str, i: int, type_id: int = 0, attention: int = 1,
+              n: int = 1) -> Encoding:
         """`n` times a token that is not in the text: a special token, or padding."""
         return cls([i] * n, [token] * n, [(0, 0)] * n, [None] * n, [None] * n, [type_id] * n,
                    [attention] * n, [1] * n)
@@ -92,20 +93,20 @@ def truncated(first: Encoding, second: Optional[Encoding], room: int, wrap: Wrap
     """
     lengths = [len(first)] + ([len(second)] if second is not None else [])
     rooms = _rooms(lengths, room, truncation, odd_to_first)
-    windows = [_windows(len(first), rooms[0], stride, side)]
+    firsts = _windows(len(first), rooms[0], stride, side)
     if second is None:
-        encodings = [wrap(first[part], None) for part in windows[0][:None if overflow else 1]]
+        encodings = [wrap(first[part], None) for part in firsts]
     else:
-        windows.append(_windows(len(second), rooms[1], stride, side))
-        encodings = [wrap(first[a], second[b]) for a, b in _pairs(*windows, everything=overflow)]
-    encodings[0].overflow = encodings[1:]
+        seconds = _windows(len(second), rooms[1], stride, side)
+        encodings = [wrap(first[a], second[b]) for a, b in _pairs(firsts, seconds, overflow)]
+    encodings[0].overflow = encodings[1:] if overflow else []
     return encodings[0]
 
 
 def _pairs(first: List[slice], second: List[slice],
-           everything: bool) -> List[Tuple[slice, slice]]:
+           overflow: bool) -> List[Tuple[slice, slice]]:
     """The result's two windows; then later ones of the first with all of the second, and so on."""
-    if not everything:
+    if not overflow:
         return [(first[0], second[0])]
     later = [(a, b) for a in first[1:] for b in second]
     return [(first[0], second[0])] + later + [(first[0], b) for b in second[1:]]
@@ -117,7 +118,9 @@ def _rooms(lengths: List[int], room: int, truncation: str, odd_to_first: bool) -
     if excess <= 0:
         return lengths
     if truncation == "longest_first":
-        return [room] if len(lengths) == 1 else list(_share(*lengths, room, odd_to_first))
+        if len(lengths) == 1:
+            return [room]
+        return list(_share(lengths[0], lengths[1], room, odd_to_first))
     side = TRUNCATIONS.index(truncation) - 1
     if side >= len(lengths):
         raise ValueError("truncation 'only_second' needs a second text: there is only one")
@@ -164,9 +167,11 @@ def _windows(length: int, room: int, stride: int, side: str) -> List[slice]:
 
 def check_truncation(max_length: int, added: int, truncation: str, stride: int,
                      side: str) -> int:
-    """The room for the text itself. Raises ValueError for settings that leave none, or are unknown."""
+    """The room for the text itself. Raises ValueError for settings that leave none, or unknown
+    ones."""
     if truncation not in TRUNCATIONS:
-        raise ValueError(f"unknown truncation {truncation!r}: choose one of {', '.join(TRUNCATIONS)}")
+        raise ValueError(f"unknown truncation {truncation!r}: choose one of "
+                         f"{', '.join(TRUNCATIONS)}")
     if side not in SIDES:
         raise ValueError(f"unknown truncation_side {side!r}: choose left or right")
     room = max_length - added

@@ -226,7 +226,7 @@ class Learner:
 
     def rivals(self, winner: Merge, most: int) -> Tuple[List[Merge], int]:
         """The `most` best pairs after `winner`, and how many pairs have the same score as it."""
-        found: Dict[Pair, Key] = {(winner.left, winner.right): (-winner.score, 0, ("", ""))}
+        found: Dict[Pair, Key] = {(winner.left, winner.right): (0, 0, ("", ""))}
         tied = 0
         while True:
             key = self._pop()

@@ -15,7 +15,7 @@ explanation is written once.
 from __future__ import annotations
 
 import unicodedata
-from typing import Any, List, Sequence, Tuple
+from typing import Any, Callable, Dict, Sequence, Tuple
 
 Block = Tuple[Any, ...]
 
@@ -70,7 +70,7 @@ def _tree(tree: Any) -> str:
     return f"{label}\n|-- {upper}\n`-- {lower}"
 
 
-_LAYOUT = {
+_LAYOUT: Dict[str, Callable[..., str]] = {
     "heading": lambda text: f"\n{text}\n{'-' * _width(text)}",
     "text": lambda text: text,
     "table": _table,

@@ -1,4 +1,4 @@
-"""The frame that all tokenizers share: chunks -> words -> pieces, each with its place in the source.
+"""The frame that all tokenizers share: chunks, words, pieces, each with its place in the source.
 
     text    "Encode  me!"
     chunks  "Encode" "me!"               raw text, cut where nothing looks across the cut
@@ -30,7 +30,7 @@ Pair = Tuple[str, str]
 
 
 class Cut(NamedTuple):
-    """What a chunk becomes: for each piece its id, token, source slice and word; and how many words."""
+    """What a chunk becomes: each piece's id, token, source slice and word; and how many words."""
 
     ids: Tuple[int, ...]
     tokens: Tuple[str, ...]
@@ -62,7 +62,8 @@ class Tokenizer:
     # The three steps
 
     def chunks(self, text: str) -> List[str]:
-        """Parts of the raw text, in order, that can be cut by themselves; white space may be left out."""
+        """Parts of the text, in order, that can be cut by themselves; white space may be left
+        out."""
         raise NotImplementedError
 
     def words(self, chunk: str) -> List[Word]:
@@ -80,7 +81,7 @@ class Tokenizer:
         return self.tokens[piece]
 
     def template(self) -> Optional[Tuple[str, str]]:
-        """The special tokens around a text: one before it, and one after each text. None for none."""
+        """The special tokens before the first text and after each text. None for none."""
         return None
 
     def decode(self, ids: Iterable[int], skip_special_tokens: bool = True) -> str:

@@ -1,8 +1,8 @@
-"""Why a trained vocabulary is what it is: the merges in order, and the tree of merges under a piece."""
+"""Why a trained vocabulary is what it is: its merges in order, and the tree under each piece."""
 
 from __future__ import annotations
 
-from typing import Dict, List, NamedTuple, Sequence, Tuple, Union
+from typing import Dict, Iterable, List, NamedTuple, Sequence, Tuple, Union
 
 from .merges import Merge
 from .report import Block, as_text
@@ -45,7 +45,7 @@ Tree = Union[str, Tuple[str, "Tree", "Tree"]]
 
 
 class Ancestry(NamedTuple):
-    """The tree of merges that made a piece: (piece, left tree, right tree), or just a first piece."""
+    """The tree of merges that made a piece: (piece, left, right), or just a first piece."""
 
     tree: Tree
 
@@ -62,20 +62,21 @@ class Ancestry(NamedTuple):
         return as_text(self.blocks()[1:])
 
 
-def ancestry(piece: str, merges: Sequence[Merge], known: Dict[str, int]) -> Ancestry:
-    """The merges that made `piece`. Raises ValueError for a piece that is not `known`, and where
-    no merges are at hand."""
+def ancestry(piece: str, merges: Iterable[Tuple[str, str, str]],
+             known: Dict[str, int]) -> Ancestry:
+    """The tree under `piece`, from merges (left, right, piece) in the order they were learnt.
+
+    Raises ValueError for a piece that is not `known`, and where no merges are at hand.
+    """
     if piece not in known:
         raise ValueError(f"{piece!r} is not among the {len(known)} pieces")
-    if not merges:
+    made: Dict[str, Tuple[str, str]] = {}
+    for left, right, joined in merges:
+        made.setdefault(joined, (left, right))
+    if not made:
         raise ValueError("no merges at hand: a vocab.txt does not hold them, only training does")
-    made: Dict[str, Merge] = {}
-    for merge in merges:
-        made.setdefault(merge.piece, merge)
 
     def tree(piece: str) -> Tree:
-        if piece not in made:
-            return piece
-        return piece, tree(made[piece].left), tree(made[piece].right)
+        return (piece, *map(tree, made[piece])) if piece in made else piece  # type: ignore
 
     return Ancestry(tree(piece))

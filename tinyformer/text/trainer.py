@@ -1,7 +1,7 @@
 """From counted words to a vocabulary: special tokens, characters, merges.
 
-The same for WordPiece and for byte-pair encoding, which differ in how a word is first spelled and in
-how two pieces join.
+The same for WordPiece and for byte-pair encoding, which differ in how a word is first spelled and
+in how two pieces join.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def check_size(vocab_size: object) -> int:
 
 
 def limited(words: Dict[str, int], limit: Optional[int]) -> Dict[str, int]:
-    """The words that need only the `limit` most frequent characters (ties: the smaller character)."""
+    """The words that need only the `limit` most frequent characters (ties: the smaller one)."""
     if limit is None:
         return words
     counts: Counter[str] = Counter()
@@ -103,7 +103,8 @@ def _steps(words: Dict[str, int], known: Set[str], plan: Plan) -> Iterator[Step]
 
 
 def exact_score(merge: Merge, criterion: str) -> Optional[Fraction]:
-    """The score of a merge as a fraction. None where it would fill pages (likelihood, big corpora)."""
+    """The score of a merge as a fraction. None where it would fill pages (likelihood of much
+    text)."""
     if criterion == "likelihood" and merge.total > 1000:
         return None
     return CRITERIA[criterion].exact(merge.pair_count, merge.left_count, merge.right_count,

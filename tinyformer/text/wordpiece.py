@@ -206,7 +206,7 @@ class WordPiece(Tokenizer):
 
     def ancestry(self, piece: str) -> Ancestry:
         """The tree of merges that made a piece, if this vocabulary was trained here."""
-        return ancestry(piece, self.merges, self.vocab)
+        return ancestry(piece, (merge[:3] for merge in self.merges), self.vocab)
 
     @classmethod
     def train(cls, texts: Corpus, vocab_size: int, *, min_frequency: int = 2,
@@ -215,7 +215,7 @@ class WordPiece(Tokenizer):
               strip_accents: Optional[bool] = None, handle_chinese_chars: bool = True,
               profile: str = "hf", trace: bool = False,
               progress: Progress = None) -> "WordPiece":
-        """Learn a vocabulary of at most `vocab_size` pieces from texts (str) and files (`os.PathLike`).
+        """Learn at most `vocab_size` pieces from texts (str) and files (`os.PathLike`).
 
         First the special tokens, then the characters, then the merges, best first by `criterion`
         (see `merges`, which also states the tie rule), as long as the pair occurs `min_frequency`
