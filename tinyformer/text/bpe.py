@@ -23,7 +23,7 @@ from .tokenizer import Piece, Tokenizer
 from .trace import Ancestry, Trace, ancestry
 from .trainer import Plan, check_size, learn_vocabulary, limited
 from .vocabulary import PathLike, read_text, write_text
-from .words import Word, chunks
+from .words import Word, chunks, word_of
 
 Pair = Tuple[str, str]
 
@@ -91,8 +91,7 @@ class BPE(Tokenizer):
         if self.byte_level:
             word = byte_word(chunk)
         else:
-            spans = self.normalise.spans(chunk)
-            word = "".join(char for char, _, _ in spans), [(a, b) for _, a, b in spans]
+            word = word_of(self.normalise.spans(chunk))
         return [word] if word[0] else []
 
     def spell(self, word: str) -> List[str]:
@@ -161,7 +160,7 @@ class BPE(Tokenizer):
         settings: Dict[str, Any] = dict(byte_level=byte_level, suffix=suffix, lowercase=lowercase,
                                         special_tokens=special_tokens)
         blank = cls(special_tokens, [], **settings)
-        words = count_words(texts, blank.chunks, lambda chunk: [w for w, _ in blank.words(chunk)],
+        words = count_words(texts, blank.chunks, lambda chunk: [word[0] for word in blank.words(chunk)],
                             progress)
         words = limited(words, limit_alphabet)
         plan = Plan(blank.spell, str.__add__, vocab_size, special_tokens, criterion, min_frequency,

@@ -53,8 +53,8 @@ _ENCODED = Table(encoded)
 
 def byte_word(chunk: str) -> Word:
     """The chunk as byte characters, each with the slice of the character that it belongs to."""
-    spans = [(i, i + 1) for i, char in enumerate(chunk) for _ in encoded(char)]
-    return chunk.translate(_ENCODED), spans
+    starts = [i for i, char in enumerate(chunk) for _ in encoded(char)]
+    return chunk.translate(_ENCODED), starts, [start + 1 for start in starts]
 
 
 def to_bytes(text: str) -> bytes:

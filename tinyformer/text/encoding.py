@@ -6,7 +6,7 @@ tokens, cutting to a length, windows over what was cut off, filling up) treats a
 
 from __future__ import annotations
 
-from typing import Any, Callable, Iterable, List, Optional, Sequence, Tuple
+from typing import Any, Iterable, List, Optional, Sequence, Tuple
 
 TRUNCATIONS = ("longest_first", "only_first", "only_second")
 SIDES = ("left", "right")
@@ -28,45 +28,20 @@ class Encoding:
     """
 
     FIELDS = ("ids", "tokens", "offsets", "word_ids", "sequence_ids", "type_ids",
-              "attention_mask", "special_tokens_mask")
-    __slots__ = FIELDS + ("overflow",)
+              "special_tokens_mask", "attention_mask")
+    __slots__ = FIELDS + ("overflow", )
 
-    ids: List[int]
-    tokens: List[str]
-    offsets: List[Tuple[int, int]]
-    word_ids: List[Optional[int]]
-    sequence_ids: List[Optional[int]]
-    type_ids: List[int]
-    attention_mask: List[int]
-    special_tokens_mask: List[int]
-
-    def __init__(self, *fields: List[Any]) -> None:
-        for name, values in zip(self.FIELDS, fields or [[] for _ in self.FIELDS]):
-            setattr(self, name, values)
+    def __init__(self, ids: List[int], tokens: List[str], offsets: List[Tuple[int, int]],
+                 word_ids: List[Optional[int]], sequence_ids: List[Optional[int]],
+                 type_ids: List[int], special_tokens_mask: List[int],
+                 attention_mask: List[int]) -> None:
+        self.ids, self.tokens, self.offsets, self.word_ids = ids, tokens, offsets, word_ids
+        self.sequence_ids, self.type_ids = sequence_ids, type_ids
+        self.special_tokens_mask, self.attention_mask = special_tokens_mask, attention_mask
         self.overflow: List[Encoding] = []
-
-    @classmethod
-    def of_text(cls, ids: List[int], tokens: List[str], offsets: List[Tuple[int, int]],
-                word_ids: List[Any], sequence: int = 0) -> Encoding:
-        """The encoding of one text, nothing added yet."""
-        n = len(ids)
-        return cls(ids, tokens, offsets, word_ids, [sequence] * n, [sequence] * n, [1] * n, [0] * n)
-
-    @classmethod
-    def added(cls, token: str, i: int, type_id: int = 0, attention: int = 1,
-              n: int = 1) -> Encoding:
-        """`n` times a token that is not in the text: a special token, or padding."""
-        return cls([i] * n, [token] * n, [(0, 0)] * n, [None] * n, [None] * n, [type_id] * n,
-                   [attention] * n, [1] * n)
 
     def __len__(self) -> int:
         return len(self.ids)
-
-    def __getitem__(self, part: slice) -> Encoding:
-        return Encoding(*(getattr(self, name)[part] for name in self.FIELDS))
-
-    def __add__(self, other: Encoding) -> Encoding:
-        return Encoding(*(getattr(self, name) + getattr(other, name) for name in self.FIELDS))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Encoding) and self.overflow == other.overflow and all(
@@ -79,37 +54,78 @@ class Encoding:
         return f"Encoding({len(self)} tokens: {' '.join(self.tokens)}{windows})"
 
 
-Wrap = Callable[[Encoding, Optional[Encoding]], Encoding]
+Row = Tuple[List[int], List[str], List[Tuple[int, int]], List[Any]]
+"""Ids, tokens, offsets and word ids of one text, with nothing added."""
+
+Special = Tuple[str, int]
+"""A token and its id."""
 
 
-def truncated(first: Encoding, second: Optional[Encoding], room: int, wrap: Wrap, *,
-              truncation: str = "longest_first", stride: int = 0, side: str = "right",
-              overflow: bool = False, odd_to_first: bool = False) -> Encoding:
-    """Cut the texts to `room` tokens, wrap them, and keep windows over the rest if `overflow`.
+def assembled(rows: Sequence[Row], template: Optional[Tuple[Special, Special]]) -> Encoding:
+    """One or two texts as an Encoding: the first special token, and the second after each text."""
+    ids: List[int] = []
+    tokens: List[str] = []
+    offsets: List[Tuple[int, int]] = []
+    words: List[Optional[int]] = []
+    sequences: List[Optional[int]] = []
+    types: List[int] = []
+    special: List[int] = []
+
+    def add(token: str, i: int, type_id: int) -> None:
+        ids.append(i)
+        tokens.append(token)
+        offsets.append((0, 0))
+        words.append(None)
+        sequences.append(None)
+        types.append(type_id)
+        special.append(1)
+
+    if template:
+        add(*template[0], type_id=0)
+    for number, row in enumerate(rows):
+        n = len(row[0])
+        ids += row[0]
+        tokens += row[1]
+        offsets += row[2]
+        words += row[3]
+        sequences += [number] * n
+        special += [0] * n
+        types += [number] * n
+        if template:
+            add(*template[1], type_id=number)
+    return Encoding(ids, tokens, offsets, words, sequences, types, special, [1] * len(ids))
+
+
+def truncated(rows: List[Row], template: Optional[Tuple[Special, Special]], room: int, *,
+              truncation: str, stride: int, side: str, overflow: bool,
+              odd_to_first: bool) -> Encoding:
+    """Cut the texts to `room` tokens, assemble, and keep windows over the rest if `overflow`.
 
     Every window repeats the last `stride` tokens of the one before. Of a pair, `overflow` has each
     combination of a window of the first and a window of the second, but for the one that is the
     result itself. Raises ValueError where the room does not allow what is asked.
     """
-    lengths = [len(first)] + ([len(second)] if second is not None else [])
-    rooms = _rooms(lengths, room, truncation, odd_to_first)
-    firsts = _windows(len(first), rooms[0], stride, side)
-    if second is None:
-        encodings = [wrap(first[part], None) for part in firsts]
-    else:
-        seconds = _windows(len(second), rooms[1], stride, side)
-        encodings = [wrap(first[a], second[b]) for a, b in _pairs(firsts, seconds, overflow)]
-    encodings[0].overflow = encodings[1:] if overflow else []
+    lengths = [len(row[0]) for row in rows]
+    windows = [_windows(length, kept, stride, side) for length, kept in
+               zip(lengths, _rooms(lengths, room, truncation, odd_to_first))]
+    parts = _combined(*windows) if overflow else [[every[0] for every in windows]]
+    encodings = [assembled([_part(row, at) for row, at in zip(rows, combination)], template)
+                 for combination in parts]
+    encodings[0].overflow = encodings[1:]
     return encodings[0]
 
 
-def _pairs(first: List[slice], second: List[slice],
-           overflow: bool) -> List[Tuple[slice, slice]]:
-    """The result's two windows; then later ones of the first with all of the second, and so on."""
-    if not overflow:
-        return [(first[0], second[0])]
-    later = [(a, b) for a in first[1:] for b in second]
-    return [(first[0], second[0])] + later + [(first[0], b) for b in second[1:]]
+def _part(row: Row, at: slice) -> Row:
+    ids, tokens, offsets, words = row
+    return ids[at], tokens[at], offsets[at], words[at]
+
+
+def _combined(first: List[slice], second: Optional[List[slice]] = None) -> List[List[slice]]:
+    """The result's windows; then later ones of the first with all of the second, and so on."""
+    if second is None:
+        return [[a] for a in first]
+    return ([[first[0], second[0]]] + [[a, b] for a in first[1:] for b in second] +
+            [[first[0], b] for b in second[1:]])
 
 
 def _rooms(lengths: List[int], room: int, truncation: str, odd_to_first: bool) -> List[int]:
@@ -200,8 +216,11 @@ def padded(encodings: Sequence[Encoding], length: Optional[int], multiple: Optio
 
 
 def _fill(encoding: Encoding, length: int, pad_token: str, pad_id: int, side: str) -> Encoding:
-    padding = Encoding.added(pad_token, pad_id, attention=0, n=max(0, length - len(encoding)))
-    result = encoding + padding if side == "right" else padding + encoding
+    filling = (pad_id, pad_token, (0, 0), None, None, 0, 1, 0)  # in the order of Encoding.FIELDS
+    missing = max(0, length - len(encoding))
+    fields = [getattr(encoding, name) for name in Encoding.FIELDS]
+    result = Encoding(*([value] * missing * (side == "left") + values + [value] * missing *
+                        (side == "right") for values, value in zip(fields, filling)))
     result.overflow = [_fill(w, length, pad_token, pad_id, side) for w in encoding.overflow]
     return result
 

@@ -181,9 +181,6 @@ class Normaliser:
     def spans(self, text: str) -> List[Span]:
         """The normalised text as a list of (character, start, end), the slice of `text` it came
         from."""
-        if text.isascii() and text.isprintable():  # no step but lower-casing can change anything
-            return [(char, i, i + 1)
-                    for i, char in enumerate(text.lower() if self.lowercase else text)]
         return self.steps(text)[-1][1]
 
     def steps(self, text: str) -> List[Tuple[str, List[Span]]]:

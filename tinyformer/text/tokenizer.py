@@ -14,11 +14,12 @@ from __future__ import annotations
 
 import re
 from itertools import chain
-from typing import (Any, Collection, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence,
+from typing import (Any, Collection, Dict, Iterable, List, NamedTuple, Optional, Sequence,
                     Tuple, Union)
 
 from .cache import Cache
-from .encoding import (Encoding, align_labels, check_truncation, detokenize, padded, truncated)
+from .encoding import (Encoding, Row, align_labels, assembled, check_truncation, detokenize, padded,
+                       truncated)
 from .vocabulary import check_unique
 from .words import Word
 
@@ -30,12 +31,11 @@ Pair = Tuple[str, str]
 
 
 class Cut(NamedTuple):
-    """What a chunk becomes: each piece's id, token, source slice and word; and how many words."""
+    """What a chunk becomes: ids, tokens, (start, end, word) of each piece; and how many words."""
 
     ids: Tuple[int, ...]
     tokens: Tuple[str, ...]
-    offsets: Tuple[Tuple[int, int], ...]
-    words: Tuple[int, ...]
+    places: Tuple[Tuple[int, int, int], ...]
     n_words: int
 
 
@@ -130,15 +130,14 @@ class Tokenizer:
 
     def cut(self, chunk: str) -> Cut:
         """Words, then pieces of a chunk, with their slices of it."""
-        ids, tokens, offsets, numbers = [], [], [], []
+        ids, tokens, places = [], [], []
         words = self.words(chunk)
-        for number, (word, source) in enumerate(words):
+        for number, (word, starts, ends) in enumerate(words):
             for i, start, end in self.segment(word):
                 ids.append(i)
                 tokens.append(self.token_of(i, word[start:end]))
-                offsets.append((source[start][0], source[end - 1][1]))
-                numbers.append(number)
-        return Cut(tuple(ids), tuple(tokens), tuple(offsets), tuple(numbers), len(words))
+                places.append((starts[start], ends[end - 1], number))
+        return Cut(tuple(ids), tuple(tokens), tuple(places), len(words))
 
     def encode(self, text: str, pair: Optional[str] = None, *, add_special_tokens: bool = True,
                max_length: Optional[int] = None, truncation: str = "longest_first",
@@ -155,10 +154,9 @@ class Tokenizer:
 
         Raises ValueError for settings that leave no room for text.
         """
-        first = self._sequence(text, 0, allow_special)
-        second = None if pair is None else self._sequence(pair, 1, allow_special)
-        return self._finish(first, second, add_special_tokens, max_length, stride,
-                            truncation=truncation, side=truncation_side, overflow=return_overflow)
+        rows = [self._row(part, allow_special) for part in (text, pair) if part is not None]
+        return self._finish(rows, add_special_tokens, max_length, stride, truncation=truncation,
+                            side=truncation_side, overflow=return_overflow)
 
     def encode_words(self, words: Sequence[str], pair: Optional[Sequence[str]] = None, *,
                      add_special_tokens: bool = True, max_length: Optional[int] = None,
@@ -170,10 +168,9 @@ class Tokenizer:
         A word id is the place in the list (a word that vanishes leaves a gap); offsets start anew
         with every word.
         """
-        first = self._word_list(words, 0, allow_special)
-        second = None if pair is None else self._word_list(pair, 1, allow_special)
-        return self._finish(first, second, add_special_tokens, max_length, stride,
-                            truncation=truncation, side=truncation_side, overflow=return_overflow)
+        rows = [self._word_row(part, allow_special) for part in (words, pair) if part is not None]
+        return self._finish(rows, add_special_tokens, max_length, stride, truncation=truncation,
+                            side=truncation_side, overflow=return_overflow)
 
     def encode_batch(self, texts: Iterable[Union[str, Pair]], *,
                      padding: Union[str, int, None] = None,
@@ -209,17 +206,19 @@ class Tokenizer:
 
     # Parts of encoding
 
-    def _parts(self, text: str, allowed: Allowed) -> Iterator[Tuple[int, str, Optional[int]]]:
+    def _parts(self, text: str, allowed: Allowed) -> List[Tuple[int, str, Optional[int]]]:
         """The text split at the special tokens in it: (start, part, id of the special token)."""
         pattern = self._special_pattern(allowed)
+        parts: List[Tuple[int, str, Optional[int]]] = []
         done = 0
         for match in pattern.finditer(text) if pattern else ():
             if match.start() > done:
-                yield done, text[done:match.start()], None
-            yield match.start(), match[0], self.vocab[match[0]]
+                parts.append((done, text[done:match.start()], None))
+            parts.append((match.start(), match[0], self.vocab[match[0]]))
             done = match.end()
         if done < len(text):
-            yield done, text[done:], None
+            parts.append((done, text[done:] if done else text, None))
+        return parts
 
     def _special_pattern(self, allowed: Allowed) -> Optional["re.Pattern[str]"]:
         if isinstance(allowed, bool):
@@ -230,62 +229,57 @@ class Tokenizer:
                                  f"{' '.join(self.special_tokens) or 'none'}")
         return _any_of(allowed)
 
-    def _sequence(self, text: str, sequence: int, allowed: Allowed) -> Encoding:
+    def _row(self, text: str, allowed: Allowed) -> Row:
+        """Ids, tokens, offsets and word ids of one text."""
         ids: List[int] = []
         tokens: List[str] = []
         offsets: List[Tuple[int, int]] = []
-        numbers: List[int] = []
-        word = 0
-        for start, part, special in self._parts(text, allowed):
+        words: List[int] = []
+        word, cuts = 0, self._cuts
+        for shift, part, special in self._parts(text, allowed):
             if special is not None:
                 ids.append(special)
                 tokens.append(part)
-                offsets.append((start, start + len(part)))
-                numbers.append(word)
+                offsets.append((shift, shift + len(part)))
+                words.append(word)
                 word += 1
                 continue
             place = 0
             for chunk in self.chunks(part):
                 place = part.index(chunk, place)  # nothing but white space is skipped
-                cut, shift = self._cuts[chunk], start + place
-                ids += cut.ids
-                tokens += cut.tokens
-                offsets += [(a + shift, b + shift) for a, b in cut.offsets]
-                numbers += [word + number for number in cut.words]
-                word += cut.n_words
+                new_ids, new_tokens, places, n_words = cuts[chunk]
+                ids += new_ids
+                tokens += new_tokens
+                at = shift + place
+                for start, end, number in places:
+                    offsets.append((at + start, at + end))
+                    words.append(word + number)
+                word += n_words
                 place += len(chunk)
-        return Encoding.of_text(ids, tokens, offsets, numbers, sequence)
+        return ids, tokens, offsets, words
 
-    def _word_list(self, words: Sequence[str], sequence: int, allowed: Allowed) -> Encoding:
+    def _word_row(self, words: Sequence[str], allowed: Allowed) -> Row:
+        """`_row` for a list of words."""
         if isinstance(words, str):
             raise TypeError("encode_words takes a list of words; for a text there is encode")
-        whole = Encoding()
+        whole: Row = ([], [], [], [])
         for number, word in enumerate(words):
-            part = self._sequence(word, sequence, allowed)
-            part.word_ids = [number] * len(part)
-            for name in Encoding.FIELDS:
-                getattr(whole, name).extend(getattr(part, name))
+            ids, tokens, offsets, _ = self._row(word, allowed)
+            for values, new in zip(whole, (ids, tokens, offsets, [number] * len(ids))):
+                values += new  # type: ignore[operator]
         return whole
 
-    def _finish(self, first: Encoding, second: Optional[Encoding], add_special_tokens: bool,
-                max_length: Optional[int], stride: int, **how: Any) -> Encoding:
-        template = self.template() if add_special_tokens else None
-
-        def wrap(first: Encoding, second: Optional[Encoding]) -> Encoding:
-            if template is None:
-                return first if second is None else first + second
-            begin, end = [(token, self.id_of(token)) for token in template]
-            whole = Encoding.added(*begin) + first + Encoding.added(*end)
-            return whole if second is None else whole + second + Encoding.added(*end, type_id=1)
-
+    def _finish(self, rows: List[Row], add_special_tokens: bool, max_length: Optional[int],
+                stride: int, **how: Any) -> Encoding:
+        names = self.template() if add_special_tokens else None
+        template = names and ((names[0], self.id_of(names[0])), (names[1], self.id_of(names[1])))
         if max_length is None:
             if stride:
                 raise ValueError(f"stride {stride} without max_length: nothing is cut")
-            return wrap(first, second)
-        added = 0 if template is None else 2 if second is None else 3
+            return assembled(rows, template)
+        added = 0 if template is None else 1 + len(rows)
         room = check_truncation(max_length, added, how["truncation"], stride, how["side"])
-        return truncated(first, second, room, wrap, stride=stride, odd_to_first=self.odd_to_first,
-                         **how)
+        return truncated(rows, template, room, stride=stride, odd_to_first=self.odd_to_first, **how)
 
 
 def _any_of(tokens: Collection[str]) -> Optional["re.Pattern[str]"]:

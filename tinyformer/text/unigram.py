@@ -22,7 +22,7 @@ from .tokenizer import Piece, Tokenizer
 from .trainer import check_size
 from .unigram_training import learn_pieces
 from .vocabulary import PathLike, read_text, write_text
-from .words import Word, chunks
+from .words import Word, chunks, word_of
 
 MARK = "\u2581"  # ▁ stands for the white space before a word
 UNKNOWN_PENALTY = 10.0  # nats below the least likely piece
@@ -100,8 +100,7 @@ class Unigram(Tokenizer):
         if not spans:
             return []
         place = spans[0][1]
-        source = [(place, place)] * len(self.marker) + [(start, end) for _, start, end in spans]
-        return [(self.marker + "".join(char for char, _, _ in spans), source)]
+        return [word_of([(char, place, place) for char in self.marker] + spans)]
 
     def lattice(self, word: str) -> Lattice:
         """All segmentations of a word. Raises ValueError for an unknown character without `unk_id`.
@@ -143,7 +142,7 @@ class Unigram(Tokenizer):
 
     def nbest(self, word: str, n: int) -> List[Tuple[float, List[str]]]:
         """The `n` best segmentations of a word (a text without white space): score and tokens."""
-        (text, _), = self.words(word)
+        (text, _, _), = self.words(word)
         return [(score, [self.token_of(piece, text[start:end]) for start, end, piece in path])
                 for score, path in self.lattice(text).nbest(n)]
 
@@ -154,7 +153,7 @@ class Unigram(Tokenizer):
         """
         ids = []
         for chunk in self.chunks(text):
-            for word, _ in self.words(chunk):
+            for word, _, _ in self.words(chunk):
                 path = self.lattice(word).sample(theta, generator)
                 ids += [piece for piece, _, _ in self._finish_path(word, path)]
         return ids
@@ -191,7 +190,7 @@ class Unigram(Tokenizer):
         """
         check_size(vocab_size)
         blank = cls([(unk_token, 0.0)], marker=marker, lowercase=lowercase)
-        words = count_words(texts, chunks, lambda chunk: [w for w, _ in blank.words(chunk)],
+        words = count_words(texts, chunks, lambda chunk: [word[0] for word in blank.words(chunk)],
                             progress)
         first = [unk_token, *(token for token in special_tokens if token != unk_token)]
         learnt = learn_pieces(words, vocab_size - len(first), max_piece, min_frequency, progress)

@@ -22,7 +22,7 @@ from .tokenizer import Allowed, Piece, Tokenizer
 from .trace import Ancestry, Trace, ancestry
 from .trainer import Plan, check_size, learn_vocabulary, limited
 from .vocabulary import PathLike, read_vocab, write_vocab
-from .words import Word, chunks, split_spans, split_words
+from .words import Word, chunks, is_plain, split_plain, split_spans, split_words
 
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 CLEANUPS = ("hf", "legacy", "none")
@@ -161,6 +161,8 @@ class WordPiece(Tokenizer):
 
     def words(self, chunk: str) -> List[Word]:
         """Normalised, and every punctuation character by itself."""
+        if is_plain(chunk):
+            return split_plain(chunk.lower() if self.normalise.lowercase else chunk)
         return split_spans(self.normalise.spans(chunk))
 
     def segment(self, word: str) -> List[Piece]:

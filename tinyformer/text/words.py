@@ -8,7 +8,7 @@ remembered by its text.
 from __future__ import annotations
 
 import re
-from typing import List, Tuple
+from typing import List, Sequence, Tuple
 
 from .normalise import Span, Table, is_punctuation
 
@@ -19,8 +19,8 @@ from .normalise import Span, Table, is_punctuation
 CHUNK = re.compile("[^ \t\n\r\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+")
 _MISLEADS_SPLIT = re.compile("[\x0b\x0c\x1c-\x1f\x85]")
 
-Word = Tuple[str, List[Tuple[int, int]]]
-"""A word and, for each of its characters, the slice of the source that it came from."""
+Word = Tuple[str, Sequence[int], Sequence[int]]
+"""A word, and for each of its characters where in the source it starts, and where it ends."""
 
 
 def chunks(text: str) -> List[str]:
@@ -51,12 +51,31 @@ def split_spans(spans: List[Span]) -> List[Word]:
     for i, (char, _, _) in enumerate(spans + [(" ", 0, 0)]):
         if char == " " or is_punctuation(char):
             if i > begin:
-                words.append(_word(spans[begin:i]))
+                words.append(word_of(spans[begin:i]))
             if char != " ":
-                words.append(_word(spans[i:i + 1]))
+                words.append(word_of(spans[i:i + 1]))
             begin = i + 1
     return words
 
 
-def _word(spans: List[Span]) -> Word:
-    return "".join(char for char, _, _ in spans), [(start, end) for _, start, end in spans]
+def word_of(spans: List[Span]) -> Word:
+    """The word that consists of these characters."""
+    return ("".join([char for char, _, _ in spans]), [start for _, start, _ in spans],
+            [end for _, _, end in spans])
+
+
+def is_plain(text: str) -> bool:
+    """Whether the text is printable ASCII, in which normalising can change nothing but case."""
+    return text.isascii() and text.isprintable()
+
+
+_PLAIN_WORDS = re.compile("[0-9A-Za-z]+|[^0-9A-Za-z ]")
+
+
+def split_plain(text: str) -> List[Word]:
+    """`split_spans` of a text that is its own source, for `is_plain` texts."""
+    words: List[Word] = []
+    for match in _PLAIN_WORDS.finditer(text):
+        start, end = match.span()
+        words.append((match[0], range(start, end), range(start + 1, end + 1)))
+    return words
