@@ -14,8 +14,7 @@ from __future__ import annotations
 
 import re
 from itertools import chain
-from typing import (Any, Collection, Dict, Iterable, List, NamedTuple, Optional, Sequence,
-                    Tuple, Union)
+from typing import Any, Collection, Dict, Iterable, List, Optional, Sequence, Tuple, Union
 
 from .cache import Cache
 from .encoding import (Encoding, Row, align_labels, assembled, check_truncation, detokenize, padded,
@@ -30,13 +29,11 @@ Allowed = Union[bool, Collection[str]]
 Pair = Tuple[str, str]
 
 
-class Cut(NamedTuple):
-    """What a chunk becomes: ids, tokens, (start, end, word) of each piece; and how many words."""
+Spelling = Tuple[Tuple[int, ...], Tuple[str, ...], Tuple[Tuple[int, int], ...]]
+"""What a word becomes: ids, tokens, and the slice of the word that each stands for."""
 
-    ids: Tuple[int, ...]
-    tokens: Tuple[str, ...]
-    places: Tuple[Tuple[int, int, int], ...]
-    n_words: int
+Cut = Tuple[Tuple[int, ...], Tuple[str, ...], Tuple[Tuple[int, int, int], ...], int]
+"""What a chunk becomes: ids, tokens, (start, end, word) of each; and how many words it has."""
 
 
 class Tokenizer:
@@ -58,6 +55,7 @@ class Tokenizer:
         self._special_ids = {self.vocab[token] for token in self.special_tokens}
         self._ids: Cache[Tuple[int, ...]] = Cache(self.chunk_ids)
         self._cuts: Cache[Cut] = Cache(self.cut)
+        self._spelled: Cache[Spelling] = Cache(self.spelled)
 
     # The three steps
 
@@ -125,19 +123,29 @@ class Tokenizer:
         return ids
 
     def chunk_ids(self, chunk: str) -> Tuple[int, ...]:
-        """The ids of a chunk: `cut(chunk).ids`, for which a model may know a shorter way."""
-        return self.cut(chunk).ids
+        """The ids of a chunk: those of `cut`, for which a model may know a shorter way."""
+        return self.cut(chunk)[0]
+
+    def spelled(self, word: str) -> Spelling:
+        """Ids, tokens and slices of a word."""
+        pieces = self.segment(word)
+        return (tuple([i for i, _, _ in pieces]),
+                tuple([self.token_of(i, word[start:end]) for i, start, end in pieces]),
+                tuple([(start, end) for _, start, end in pieces]))
 
     def cut(self, chunk: str) -> Cut:
         """Words, then pieces of a chunk, with their slices of it."""
-        ids, tokens, places = [], [], []
+        ids: List[int] = []
+        tokens: List[str] = []
+        places: List[Tuple[int, int, int]] = []
         words = self.words(chunk)
         for number, (word, starts, ends) in enumerate(words):
-            for i, start, end in self.segment(word):
-                ids.append(i)
-                tokens.append(self.token_of(i, word[start:end]))
+            new_ids, new_tokens, slices = self._spelled[word]
+            ids += new_ids
+            tokens += new_tokens
+            for start, end in slices:
                 places.append((starts[start], ends[end - 1], number))
-        return Cut(tuple(ids), tuple(tokens), tuple(places), len(words))
+        return tuple(ids), tuple(tokens), tuple(places), len(words)
 
     def encode(self, text: str, pair: Optional[str] = None, *, add_special_tokens: bool = True,
                max_length: Optional[int] = None, truncation: str = "longest_first",

@@ -183,8 +183,10 @@ class WordPiece(Tokenizer):
 
     def chunk_ids(self, chunk: str) -> Tuple[int, ...]:
         """The ids of a chunk, by the way through translation tables that keeps no spans."""
-        return tuple([piece for word in split_words(self.normalise(chunk))
-                      for piece, _, _ in self.segment(word)])
+        ids: List[int] = []
+        for word in split_words(self.normalise(chunk)):
+            ids += self._spelled[word][0]
+        return tuple(ids)
 
     def _special_pattern(self, allowed: Allowed) -> Optional["re.Pattern[str]"]:
         return super()._special_pattern(allowed and self.normalise.profile == "hf" and allowed)
