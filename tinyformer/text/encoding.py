@@ -57,46 +57,41 @@ class Encoding:
 Row = Tuple[List[int], List[str], List[Tuple[int, int]], List[Any]]
 """Ids, tokens, offsets and word ids of one text, with nothing added."""
 
-Special = Tuple[str, int]
-"""A token and its id."""
+Template = Tuple[Row, Row]
+"""What stands before the first text, and after each text."""
+
+NOTHING: Template = (([], [], [], []), ([], [], [], []))
 
 
-def assembled(rows: Sequence[Row], template: Optional[Tuple[Special, Special]]) -> Encoding:
-    """One or two texts as an Encoding: the first special token, and the second after each text."""
-    ids: List[int] = []
-    tokens: List[str] = []
-    offsets: List[Tuple[int, int]] = []
-    words: List[Optional[int]] = []
-    sequences: List[Optional[int]] = []
-    types: List[int] = []
-    special: List[int] = []
-
-    def add(token: str, i: int, type_id: int) -> None:
-        ids.append(i)
-        tokens.append(token)
-        offsets.append((0, 0))
-        words.append(None)
-        sequences.append(None)
-        types.append(type_id)
-        special.append(1)
-
-    if template:
-        add(*template[0], type_id=0)
-    for number, row in enumerate(rows):
-        n = len(row[0])
-        ids += row[0]
-        tokens += row[1]
-        offsets += row[2]
-        words += row[3]
-        sequences += [number] * n
-        special += [0] * n
-        types += [number] * n
-        if template:
-            add(*template[1], type_id=number)
-    return Encoding(ids, tokens, offsets, words, sequences, types, special, [1] * len(ids))
+def special(token: str, i: int) -> Row:
+    """A special token as a row of one."""
+    return [i], [token], [(0, 0)], [None]
 
 
-def truncated(rows: List[Row], template: Optional[Tuple[Special, Special]], room: int, *,
+def assembled(rows: Sequence[Row], template: Template) -> Encoding:
+    """One or two texts as an Encoding, with what the template adds."""
+    begin, (end_ids, end_tokens, end_offsets, end_words) = template
+    ids, tokens, offsets, words = begin[0][:], begin[1][:], begin[2][:], begin[3][:]
+    n, added = len(ids), len(end_ids)
+    sequences: List[Optional[int]] = [None] * n
+    types, special_mask = [0] * n, [1] * n
+    for number, (new_ids, new_tokens, new_offsets, new_words) in enumerate(rows):
+        n = len(new_ids)
+        ids += new_ids
+        ids += end_ids
+        tokens += new_tokens
+        tokens += end_tokens
+        offsets += new_offsets
+        offsets += end_offsets
+        words += new_words
+        words += end_words
+        sequences += [number] * n + [None] * added
+        types += [number] * (n + added)
+        special_mask += [0] * n + [1] * added
+    return Encoding(ids, tokens, offsets, words, sequences, types, special_mask, [1] * len(ids))
+
+
+def truncated(rows: List[Row], template: Template, room: int, *,
               truncation: str, stride: int, side: str, overflow: bool,
               odd_to_first: bool) -> Encoding:
     """Cut the texts to `room` tokens, assemble, and keep windows over the rest if `overflow`.

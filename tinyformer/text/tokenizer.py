@@ -17,8 +17,8 @@ from itertools import chain
 from typing import Any, Collection, Dict, Iterable, List, Optional, Sequence, Tuple, Union
 
 from .cache import Cache
-from .encoding import (Encoding, Row, align_labels, assembled, check_truncation, detokenize, padded,
-                       truncated)
+from .encoding import (NOTHING, Encoding, Row, Template, align_labels, assembled, check_truncation,
+                       detokenize, padded, special, truncated)
 from .vocabulary import check_unique
 from .words import Word
 
@@ -115,11 +115,11 @@ class Tokenizer:
     def encode_ids(self, text: str, *, allow_special: Allowed = True) -> List[int]:
         """The ids of a text, nothing added. The fast way: what was cut once is remembered."""
         ids: List[int] = []
-        for _, part, special in self._parts(text, allow_special):
-            if special is None:
+        for _, part, special_id in self._parts(text, allow_special):
+            if special_id is None:
                 ids += chain.from_iterable(map(self._ids.__getitem__, self.chunks(part)))
             else:
-                ids.append(special)
+                ids.append(special_id)
         return ids
 
     def chunk_ids(self, chunk: str) -> Tuple[int, ...]:
@@ -244,9 +244,9 @@ class Tokenizer:
         offsets: List[Tuple[int, int]] = []
         words: List[int] = []
         word, cuts = 0, self._cuts
-        for shift, part, special in self._parts(text, allowed):
-            if special is not None:
-                ids.append(special)
+        for shift, part, special_id in self._parts(text, allowed):
+            if special_id is not None:
+                ids.append(special_id)
                 tokens.append(part)
                 offsets.append((shift, shift + len(part)))
                 words.append(word)
@@ -273,21 +273,30 @@ class Tokenizer:
         whole: Row = ([], [], [], [])
         for number, word in enumerate(words):
             ids, tokens, offsets, _ = self._row(word, allowed)
-            for values, new in zip(whole, (ids, tokens, offsets, [number] * len(ids))):
-                values += new  # type: ignore[operator]
+            whole[0].extend(ids)
+            whole[1].extend(tokens)
+            whole[2].extend(offsets)
+            whole[3].extend([number] * len(ids))
         return whole
 
     def _finish(self, rows: List[Row], add_special_tokens: bool, max_length: Optional[int],
                 stride: int, **how: Any) -> Encoding:
-        names = self.template() if add_special_tokens else None
-        template = names and ((names[0], self.id_of(names[0])), (names[1], self.id_of(names[1])))
+        template = self._template() if add_special_tokens else NOTHING
         if max_length is None:
             if stride:
                 raise ValueError(f"stride {stride} without max_length: nothing is cut")
             return assembled(rows, template)
-        added = 0 if template is None else 1 + len(rows)
+        begin, end = template
+        added = len(begin[0]) + len(end[0]) * len(rows)
         room = check_truncation(max_length, added, how["truncation"], stride, how["side"])
         return truncated(rows, template, room, stride=stride, odd_to_first=self.odd_to_first, **how)
+
+    def _template(self) -> Template:
+        names = self.template()
+        if names is None:
+            return NOTHING
+        begin, end = names
+        return special(begin, self.id_of(begin)), special(end, self.id_of(end))
 
 
 def _any_of(tokens: Collection[str]) -> Optional["re.Pattern[str]"]:
