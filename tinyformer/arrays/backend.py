@@ -10,20 +10,39 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import os
-from typing import Any, Optional
+from typing import Any, Dict, Optional
 
 MODULES = {"python": "tinyformer.arrays.pure", "numpy": "tinyformer.arrays.numpy_backend"}
+
+# Everything that `xp` has, in both backends. Names up to `matmul` mean what the standard says.
+NAMES = """
+    Array bool int64 float64 inf nan pi
+    asarray zeros ones full zeros_like ones_like arange astype isdtype
+    add subtract multiply divide pow negative abs square exp log sqrt tanh sin cos
+    maximum minimum equal not_equal less less_equal greater greater_equal
+    logical_and logical_or logical_not isnan isfinite where
+    sum mean var std max min any all argmax
+    reshape permute_dims matrix_transpose expand_dims squeeze broadcast_to concat stack
+    take take_along_axis matmul
+    erf take_rows scatter_add_rows scatter_add scatter_along_axis with_item
+    to_bytes from_bytes Generator
+""".split()
+DTYPES = {"python": ("exact",), "numpy": ("float32",)}       # what only one backend can hold
 
 
 class Namespace:
     """The functions of the chosen backend, under their Array API names."""
+
+    name: str                   # of the backend
+    default_float: Any          # the dtype of new floats
+    fused: Dict[str, Any]       # faster bodies of some plain computations, by their names
 
     def __getattr__(self, name: str) -> Any:
         """Reached only before the first choice, or for a name that no backend has."""
         if name.startswith("__"):
             raise AttributeError(name)
         if "name" not in vars(self):
-            _install(_default_name())
+            _install(default_backend())
             return getattr(self, name)
         raise AttributeError(f"the {self.name} backend has no function {name!r}")
 
@@ -35,12 +54,13 @@ xp = Namespace()
 _dtype_name: Optional[str] = None      # None: each backend's own default
 
 
-def _default_name() -> str:
+def default_backend() -> str:
     """The backend that TINYFORMER_BACKEND asks for, else NumPy where it can be imported."""
     name = os.environ.get("TINYFORMER_BACKEND", "")
-    if name:
-        return name
-    return "numpy" if importlib.util.find_spec("numpy") else "python"
+    if name and name not in MODULES:
+        raise ValueError(f"the environment variable TINYFORMER_BACKEND is {name!r}: there is no "
+                         "such backend, set it to 'python' or 'numpy'")
+    return name or ("numpy" if importlib.util.find_spec("numpy") else "python")
 
 
 def _install(name: str) -> None:
@@ -48,16 +68,19 @@ def _install(name: str) -> None:
     if name not in MODULES:
         raise ValueError(f"there is no backend {name!r}: choose 'python' or 'numpy'")
     if name == "numpy" and not importlib.util.find_spec("numpy"):
-        raise ImportError("the numpy backend needs NumPy, which this Python does not have: install it "
-                          "with  python3 -m pip install 'numpy>=2.0',  or choose the backend 'python'")
+        raise ImportError("the numpy backend needs NumPy, which this Python does not have: "
+                          "install it with  python3 -m pip install 'numpy>=2.0',  or choose "
+                          "'python'")
     module = importlib.import_module(MODULES[name])
     default = getattr(module, _dtype_name or module.DEFAULT_FLOAT, None)
     if default is None:
-        raise ValueError(f"the {name} backend computes in float64 only, {_dtype_name} was asked for: "
-                         "choose float64, or the numpy backend")
-    vars(xp).clear()
-    vars(xp).update((key, value) for key, value in vars(module).items() if not key.startswith("_"))
-    xp.name, xp.default_float = name, default
+        raise ValueError(f"the {name} backend computes in float64 only, {_dtype_name} was asked "
+                         "for: choose float64, or the numpy backend")
+    chosen = {key: getattr(module, key) for key in (*NAMES, *DTYPES[name])}
+    chosen.update(name=name, default_float=default, fused=module.fused)
+    vars(xp).update(chosen)
+    for stale in vars(xp).keys() - chosen.keys():
+        delattr(xp, stale)
 
 
 class use_backend:
@@ -89,10 +112,11 @@ def backend_name() -> str:
 
 
 class set_default_dtype:
-    """Make new floats "float32" or "float64" from now on; None goes back to the backend's own default.
+    """Make new floats "float32" or "float64" from now on; None means the backend's own default.
 
-    The defaults are float32 in NumPy and float64 in the pure backend, which has no other. As a context
-    manager it goes back at the end of the block. Raises ValueError for what the backend cannot do.
+    The defaults are float32 in NumPy and float64 in the pure backend, which has no other. As a
+    context manager it goes back at the end of the block. Raises ValueError for what the backend
+    cannot do.
     """
 
     def __init__(self, name: Optional[str]) -> None:

@@ -1,112 +1,137 @@
 """The NumPy backend: NumPy's own functions, which are the Array API, and a handful of extras.
 
 This is the only file of the package that imports NumPy. What stands here is what the standard lacks
-(a lookup of rows and its transpose, `erf`, raw random draws, bytes), what NumPy does differently (the
-default dtype of new floats), and what measuring showed NumPy to do slowly.
+(a lookup of rows and its transpose, `erf`, raw random draws, bytes), what NumPy does differently
+(the default dtype of new floats), and what measuring showed NumPy to do slowly.
 """
 
 from __future__ import annotations
 
+import builtins
 import math
+import operator
+import warnings
 from math import prod
-from typing import Any, List, Sequence, Tuple
+from typing import Any, Callable, Dict, List
 
 import numpy as np
 from numpy import (abs, add, all, any, argmax, concat, cos, divide, equal, exp, expand_dims,
-                   float32, float64, greater, greater_equal, inf, int64, isdtype, isfinite, isnan, less,
-                   less_equal, log, logical_and, logical_not, logical_or, matmul, matrix_transpose, max,
-                   maximum, min, minimum, multiply, nan, negative, not_equal, ones_like, permute_dims, pi,
-                   reshape, sin, sqrt, square, squeeze, stack, std, subtract, sum, take, take_along_axis,
-                   tanh, zeros_like)
+                   float32, float64, greater, greater_equal, inf, int64, isdtype, isfinite, isnan,
+                   less, less_equal, log, logical_and, logical_not, logical_or, matmul,
+                   matrix_transpose, max, maximum, min, minimum, multiply, nan, negative, not_equal,
+                   ones_like, permute_dims, pi, reshape, sin, sqrt, square, squeeze, stack,
+                   subtract, sum, tanh, zeros_like)
 from numpy import bool as bool
+from numpy import broadcast_to as broadcast_to
 from numpy import ndarray as Array
+from numpy.lib.array_utils import normalize_axis_index
 
 from tinyformer.arrays.backend import xp
 
 if np.lib.NumpyVersion(np.__version__) < "2.0.0":
-    raise ImportError(f"tinyformer needs NumPy 2.0 or later, this is {np.__version__}: upgrade it with  "
-                      "python3 -m pip install --upgrade numpy,  or choose the backend 'python'")
+    raise ImportError(f"tinyformer needs NumPy 2.0 or later, this is {np.__version__}: upgrade it "
+                      "with  python3 -m pip install --upgrade numpy,  or choose the backend "
+                      "'python'")
 
-np.seterr(all="ignore")        # floats follow IEEE silently, in the pure backend as well
+# Floats follow IEEE silently, as in the pure backend. NumPy keeps its setting per thread and per
+# context, and a new one begins with warnings: the filter keeps quiet what this package does there.
+np.seterr(all="ignore")
+warnings.filterwarnings("ignore", ".* encountered in ", RuntimeWarning, r"tinyformer\.")
 
 DEFAULT_FLOAT = "float32"
+fused: Dict[str, Callable[..., Any]] = {}       # faster bodies of plain computations, by name
 
 
 def asarray(obj: Any, dtype: Any = None) -> Any:
     """An array from numbers or nested sequences; Python floats take the default dtype.
 
-    Raises ValueError for ragged rows and TypeError for what is not a number.
+    An array keeps its dtype, except that ints of other widths become int64. Raises ValueError for
+    ragged rows and TypeError for what is not a number.
     """
-    if isinstance(obj, np.ndarray):
-        return obj if dtype is None or obj.dtype == dtype else obj.astype(dtype)
     array = np.asarray(obj)
-    if array.dtype.kind not in "bif" and dtype is None:
+    kind = array.dtype.kind
+    if kind not in "biuf" or kind == "u" and not isinstance(obj, np.ndarray):
         raise TypeError(f"{obj!r:.80} is not made of numbers that an array can hold")
-    if dtype is None and array.dtype == float64 and not isinstance(obj, np.generic):
+    if dtype is None and array.dtype == float64 and not isinstance(obj, (np.ndarray, np.generic)):
         dtype = xp.default_float
-    return array if dtype is None else array.astype(dtype)
+    elif dtype is None and kind in "iu":
+        dtype = int64
+    return array if dtype is None or array.dtype == dtype else array.astype(dtype)
 
 
 def astype(x: Any, dtype: Any) -> Any:
-    """The same numbers in another dtype."""
+    """The same numbers in another dtype, copied."""
     return np.asarray(x).astype(dtype)
 
 
 def zeros(shape: Any, dtype: Any = None) -> Any:
     """An array of zeros, of the default float dtype unless `dtype` says otherwise."""
-    return np.zeros(shape, dtype or xp.default_float)
+    return np.zeros(shape, xp.default_float if dtype is None else dtype)
 
 
 def ones(shape: Any, dtype: Any = None) -> Any:
     """An array of ones, of the default float dtype unless `dtype` says otherwise."""
-    return np.ones(shape, dtype or xp.default_float)
+    return np.ones(shape, xp.default_float if dtype is None else dtype)
 
 
 def full(shape: Any, fill_value: Any, dtype: Any = None) -> Any:
     """An array of one number."""
-    if dtype is None and isinstance(fill_value, float):
-        dtype = xp.default_float
-    return np.full(shape, fill_value, dtype)
+    return np.full(shape, fill_value, asarray(fill_value).dtype if dtype is None else dtype)
 
 
 def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> Any:
-    """The integers start, start + step, ... below stop; from 0 when only one bound is given."""
+    """The integers start, start + step, ... below stop; from 0 when only one bound is given.
+
+    Raises TypeError for bounds that are no integers, ValueError for a step of 0.
+    """
     start, stop = (0, start) if stop is None else (start, stop)
-    return np.arange(start, stop, step, dtype or int64)
-
-
-def broadcast_to(x: Any, shape: Any) -> Any:
-    """`x` stretched to `shape`; ValueError where it does not broadcast."""
-    return np.broadcast_to(x, shape)
+    start, stop, step = map(operator.index, (start, stop, step))
+    if not step:
+        raise ValueError("arange: the step must not be 0")
+    bounds: Any = (start, stop, step)
+    return np.arange(*bounds, dtype=int64 if dtype is None else dtype)
 
 
 def where(condition: Any, x: Any, y: Any) -> Any:
-    """x where the condition is true, else y; Python numbers adopt the dtype of the other side."""
+    """x where the condition is true, else y; a Python number adopts the dtype of the other side."""
     if np.asarray(condition).dtype != bool:
         raise TypeError(f"where: the condition must be bool, not {np.asarray(condition).dtype}")
+    if type(x) is float and type(y) in (bool, int, float):
+        x = asarray(x)
     return np.where(condition, x, y)
 
 
 def pow(x: Any, y: Any) -> Any:
-    """x ** y. Small whole powers are products: NumPy's x ** 3 takes a hundred times as long."""
-    if type(y) in (int, float) and y in (2, 3) and not isinstance(x, (int, float)):
+    """x ** y. Squares and cubes of floats are products: NumPy's x ** 3 is a hundred times slower.
+
+    As everywhere in NumPy, x ** 0.5 is the square root: -0.0 at -0.0 and nan at -inf.
+    """
+    if type(y) in (int, float) and y in (2, 3) and getattr(x, "dtype", None) in (float32, float64):
         return x * x if y == 2 else x * x * x
     return np.pow(x, y)
+
+
+def _per_line(x: Any, total: Any) -> int:
+    """How many elements of `x` were summed into each element of `total`."""
+    return int(np.size(x) // np.size(total)) if np.size(total) else 0
 
 
 def mean(x: Any, axis: Any = None, keepdims: Any = False) -> Any:
     """The arithmetic mean along the axes; nan over no elements, without a warning."""
     total = sum(x, axis=axis, keepdims=keepdims)
-    count = np.size(x) // np.size(total) if np.size(total) else 1
-    return total / count if np.size(x) else total / 0
+    return total / _per_line(x, total)
 
 
-def var(x: Any, axis: Any = None, correction: float = 0.0, keepdims: Any = False) -> Any:
+def var(x: Any, axis: Any = None, correction: float = 0, keepdims: Any = False) -> Any:
     """The mean squared distance from the mean, divided by the count less `correction`."""
-    distance = x - mean(x, axis, keepdims=True)
+    distance = np.subtract(x, mean(x, axis, keepdims=True))
     total = sum(distance * distance, axis=axis, keepdims=keepdims)
-    count = np.size(x) // np.size(total) if np.size(total) else 0
-    return total / total.dtype.type(count - correction if count > correction else 0)
+    return total / builtins.max(_per_line(x, total) - correction, 0)
+
+
+def std(x: Any, axis: Any = None, correction: float = 0, keepdims: Any = False) -> Any:
+    """The square root of the variance."""
+    return sqrt(var(x, axis, correction, keepdims))
 
 
 _GRID = 128                    # the table of erf has this many points per unit
@@ -116,7 +141,7 @@ _SLOPE = np.array([2 / math.sqrt(math.pi) * math.exp(-(k / _GRID) ** 2) for k in
 
 
 def erf(x: Any) -> Any:
-    """The error function, from a table of exact values and the Taylor series around the nearest one.
+    """The error function, from a table of exact values and the Taylor series around the nearest.
 
     With c the grid point and d = x - c, erf(x) = erf(c) + 2/sqrt(pi) exp(-c^2) (d - c d^2 +
     (4c^2 - 2) d^3/6 - (8c^3 - 12c) d^4/24 + (16c^4 - 48c^2 + 12) d^5/120 - ...), the Hermite
@@ -137,23 +162,44 @@ def erf(x: Any) -> Any:
     return value if x.dtype.kind != "f" else value.astype(x.dtype)
 
 
+def _integers(name: str, indices: Any) -> Any:
+    """Indices as an int64 array; IndexError for what holds other numbers."""
+    array = asarray(indices)
+    if array.dtype != int64 and (array.size or isinstance(indices, np.ndarray)):
+        raise IndexError(f"{name}: the indices must be ints, not {array.dtype}")
+    return array.astype(int64, copy=False)
+
+
+def take(x: Any, indices: Any, axis: int) -> Any:
+    """The slices of `x` along an axis that integers name; their axes stand in its place."""
+    return np.take(x, _integers("take", indices), axis)
+
+
+def take_along_axis(x: Any, indices: Any, axis: int = -1) -> Any:
+    """For every position, the element of its line along `axis` that `indices` names there.
+
+    The other axes of `x` and of `indices` broadcast together; IndexError where they do not.
+    """
+    return np.take_along_axis(np.asarray(x), _integers("take_along_axis", indices), axis)
+
+
 def take_rows(table: Any, ids: Any) -> Any:
     """The rows of a table (V, ...) that integers of any shape name: ids (B, T) -> (B, T, ...)."""
-    ids = np.asarray(ids, int64)
-    if ids.size and (ids.min() < -len(table) or ids.max() >= len(table)):
-        raise IndexError(f"row {ids.max() if ids.max() >= len(table) else ids.min()} is out of bounds for "
-                         f"a table of {len(table)} rows")
-    return table[ids]
+    return np.asarray(table)[_integers("take_rows", ids)]
 
 
 def scatter_add_rows(n_rows: int, ids: Any, rows: Any) -> Any:
-    """A table of `n_rows` rows, zero but for `rows` added where `ids` points: the transpose of a lookup.
+    """A table of `n_rows` rows, zero but for `rows` added where `ids` points: a lookup transposed.
 
-    The rows are sorted by id and each run is summed at once, which is twice as fast as `np.add.at`.
+    ids (B, T), rows (B, T, ...) -> (n_rows, ...). Raises IndexError for an id beyond the table. The
+    rows are sorted by id and each run is summed at once, which is twice as fast as `np.add.at`.
     """
-    ids = np.asarray(ids, int64)
+    ids, rows = _integers("scatter_add_rows", ids), np.asarray(rows)
+    if rows.shape[:ids.ndim] != ids.shape or rows.dtype == bool:
+        raise (TypeError if rows.dtype == bool else ValueError)(
+            f"scatter_add_rows: ids {ids.shape} do not fit {rows.dtype} rows {rows.shape}")
     out = np.zeros((n_rows,) + rows.shape[ids.ndim:], rows.dtype)
-    if not rows.size:
+    if not ids.size:
         return out
     flat = ids.reshape(-1)
     order = np.argsort(flat, kind="stable")
@@ -161,14 +207,14 @@ def scatter_add_rows(n_rows: int, ids: Any, rows: Any) -> Any:
     starts = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))
     found = ordered[starts]
     if found[0] < -n_rows or found[-1] >= n_rows:
-        raise IndexError(f"row {found[-1] if found[-1] >= n_rows else found[0]} is out of bounds for a "
-                         f"table of {n_rows} rows")
+        wrong = found[-1] if found[-1] >= n_rows else found[0]
+        raise IndexError(f"index {wrong} is out of bounds for axis 0 of length {n_rows}")
     summed = np.add.reduceat(rows.reshape(flat.shape + out.shape[1:])[order], starts)
     np.add.at(out, found, summed)           # not `=`: -1 and the last id are one row
     return out
 
 
-def scatter_add(shape: Tuple[int, ...], key: Any, values: Any) -> Any:
+def scatter_add(shape: Any, key: Any, values: Any) -> Any:
     """Zeros of `shape` with `values` added where the key points: twice where it points twice."""
     values = np.asarray(values)
     out = np.zeros(shape, values.dtype)
@@ -176,10 +222,16 @@ def scatter_add(shape: Tuple[int, ...], key: Any, values: Any) -> Any:
     return out
 
 
-def scatter_along_axis(shape: Tuple[int, ...], indices: Any, values: Any, axis: int = -1) -> Any:
+def scatter_along_axis(shape: Any, indices: Any, values: Any, axis: int = -1) -> Any:
     """Zeros of `shape` with `values` added where `take_along_axis` would have read."""
-    indices = np.asarray(indices)
-    grid = list(np.ogrid[tuple(slice(length) for length in indices.shape)])
+    indices, axis = _integers("scatter_along_axis", indices), normalize_axis_index(axis, len(shape))
+    if indices.ndim != len(shape):
+        raise ValueError(f"indices of shape {indices.shape} name nothing along an axis of shape "
+                         f"{shape}: they need as many axes")
+    if builtins.any(n not in (1, shape[k]) for k, n in enumerate(indices.shape) if k != axis):
+        raise IndexError(f"scatter_along_axis: indices {indices.shape} do not fit the shape "
+                         f"{shape}")
+    grid: List[Any] = list(np.ogrid[tuple(slice(length) for length in shape)])
     grid[axis] = indices
     return scatter_add(shape, tuple(grid), values)
 
@@ -187,7 +239,7 @@ def scatter_along_axis(shape: Tuple[int, ...], indices: Any, values: Any, axis: 
 def with_item(x: Any, key: Any, value: Any) -> Any:
     """A copy of `x` in which the elements that the key names are `value`."""
     out = np.array(x)
-    out[key] = value
+    out[key] = np.asarray(value)
     return out
 
 
@@ -195,22 +247,50 @@ _FORMATS = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2", "I64": "<i8
             "U8": "<u1", "BOOL": "?"}
 
 
+def _format(dtype_name: str) -> Any:
+    if dtype_name not in _FORMATS:
+        raise ValueError(f"there is no file format {dtype_name!r}: choose from "
+                         f"{', '.join(_FORMATS)}")
+    return np.dtype(_FORMATS[dtype_name])
+
+
 def to_bytes(x: Any, dtype_name: str) -> bytes:
-    """The elements, little-endian and row-major, in the file format `dtype_name`."""
-    if dtype_name != "BF16":
-        return np.ascontiguousarray(x, _FORMATS[dtype_name]).tobytes()
-    bits = np.ascontiguousarray(x, "<f4").view("<u4")        # the upper half, ties to even
-    rounded = (bits + 0x7FFF + (bits >> 16 & 1)) >> 16
-    return np.where(np.isnan(x), 0x7FC0, rounded).astype("<u2").tobytes()
+    """The elements, little-endian and row-major, in the file format `dtype_name`.
 
-
-def from_bytes(buffer: Any, dtype_name: str, shape: Sequence[int]) -> Any:
-    """An array of `shape` from its bytes in the format `dtype_name`; BF16 and F16 widen to float32."""
-    stored = np.frombuffer(buffer, _FORMATS[dtype_name], prod(shape)).reshape(tuple(shape))
+    What a short float cannot hold becomes inf. Raises OverflowError for ints that a short int
+    cannot hold, TypeError for floats that are to be ints or bools.
+    """
+    x, stored = np.asarray(x), _format(dtype_name)
     if dtype_name == "BF16":
-        return (stored.astype("<u4") << 16).view("<f4").astype(float32)
-    wide = {"F16": float32, "I32": int64, "U8": int64}.get(dtype_name, stored.dtype.newbyteorder("="))
-    return stored.astype(wide)
+        bits = np.ascontiguousarray(x, "<f4").view("<u4")    # the upper half, ties to even
+        rounded = (bits + 0x7FFF + (bits >> 16 & 1)) >> 16
+        return np.where(np.isnan(x), 0x7FC0, rounded).astype("<u2").tobytes()
+    if x.dtype.kind == "f" and stored.kind != "f" or stored.kind == "b" and x.dtype != bool:
+        raise TypeError(f"to_bytes: {x.dtype} numbers are not stored as {dtype_name}; use astype "
+                        "first")
+    written = np.ascontiguousarray(x, stored)
+    if stored.kind in "iu" and not np.array_equal(written, x.reshape(written.shape)):
+        raise OverflowError(f"to_bytes: a number between {x.min()} and {x.max()} does not fit "
+                            f"{dtype_name}")
+    return written.tobytes()
+
+
+def from_bytes(buffer: Any, dtype_name: str, shape: Any) -> Any:
+    """An array of `shape` from its bytes in the format `dtype_name`; BF16 and F16 widen to float32.
+
+    Raises ValueError for a buffer that is not as long as the shape asks.
+    """
+    stored, needed = _format(dtype_name), _format(dtype_name).itemsize * prod(shape)
+    if memoryview(buffer).nbytes != needed:
+        raise ValueError(f"from_bytes: {dtype_name} of shape {tuple(shape)} is {needed} bytes, not "
+                         f"{memoryview(buffer).nbytes}")
+    array: Any = np.frombuffer(buffer, stored).reshape(tuple(shape))
+    if dtype_name == "BF16":
+        return (array.astype("<u4") << 16).view("<f4").astype(float32)
+    if dtype_name == "BOOL":
+        return array.view("u1") != 0
+    wide = {"F16": float32, "I32": int64, "U8": int64}.get(dtype_name, stored.newbyteorder("="))
+    return array.astype(wide)
 
 
 class Generator:
@@ -232,9 +312,11 @@ class Generator:
         return self.draws.random(n)
 
     def bits16(self, n: int) -> Any:
-        """`n` integers below 65,536; draws whole words of 32 bits, and nothing for none."""
+        """`n` integers below 65,536, uint16, to be compared rather than added up.
+
+        Draws whole words of 32 bits, and nothing for none.
+        """
+        if n < 0:
+            raise ValueError(f"bits16: cannot draw {n} numbers")
         buffer = self.draws.bytes(4 * ((n + 1) // 2)) if n else b""
         return np.frombuffer(buffer, "<u2")[:n]
-
-
-__all__ = [name for name in globals() if not name.startswith("_") and name not in ("np",)]

@@ -49,9 +49,11 @@ class Entry:
 
 @dataclass(frozen=True)
 class Header:
-    """What a file says it holds: its tensors in the order of their bytes, and its metadata."""
+    """What a file says it holds: its tensors in the order of their bytes, and its metadata. The
+    elements begin at byte `start`."""
 
     path: str
+    start: int
     tensors: Dict[str, Entry]
     metadata: Dict[str, str]
 
@@ -213,7 +215,7 @@ def _read_header(file: BinaryIO, path: str) -> Header:
             tensors[name] = _entry(entry, start, size)
         except ValueError as error:
             _fail(path, _find(raw, name), f"tensor {name!r}: {error}")
-    return Header(path, _in_order(tensors, start, size, path), metadata)
+    return Header(path, start, _in_order(tensors, start, size, path), metadata)
 
 
 def _parse(raw: bytes, path: str) -> Dict[str, Any]:

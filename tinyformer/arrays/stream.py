@@ -1,9 +1,9 @@
 """One stream of random numbers for everything: weights, dropout masks, batches, samples.
 
 Python's `random.Random` and NumPy's `MT19937` are the same generator: from one state they make the
-same doubles and the same bytes. So the same seed gives the same numbers in both backends, and a run in
-one is the test of the other. The raw draws `uniform` and `bits16` agree bit for bit; what is derived
-from them by logarithms and cosines agrees to rounding.
+same doubles and the same bytes. So the same seed gives the same numbers in both backends, and a run
+in one is the test of the other. The raw draws `uniform` and `bits16` agree bit for bit; what is
+derived from them by logarithms and cosines agrees to rounding.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class Stream:
     def restore(self, state: Sequence[int]) -> None:
         """Go on from a state that `state()` gave. Raises ValueError for anything else."""
         words = list(state)
-        if len(words) != 625 or not all(isinstance(word, int) and 0 <= word < 2 ** 32 for word in words) \
-                or words[624] > 624:
+        valid = all(type(word) is int and 0 <= word < 2 ** 32 for word in words)
+        if len(words) != 625 or not valid or words[624] > 624:
             raise ValueError(f"a random state is 625 integers below 2**32, the last at most 624; "
                              f"this is not one (length {len(words)})")
         self._state, self._generator = words, None
@@ -55,14 +55,14 @@ class Stream:
         """`n` draws below 65,536 as an array of ints."""
         return self._raw().bits16(n)
 
-    def numbers(self, n: int) -> List[float]:
+    def uniforms_list(self, n: int) -> List[float]:
         """`n` draws in [0, 1) as Python floats."""
         return list(self.uniform(n).tolist())
 
     def normal(self, shape: Tuple[int, ...]) -> Any:
         """Draws from N(0, 1) in `shape`, float64, by the method of Box and Muller (1958).
 
-        Two uniform draws make a radius sqrt(-2 ln(1 - u)) and an angle 2 pi v; the cosine half is used.
+        Two uniform draws make a radius sqrt(-2 ln(1 - u)) and an angle 2 pi v; the cosine is used.
         """
         count = math.prod(shape)
         u, v = self.uniform(count), self.uniform(count)
@@ -73,12 +73,12 @@ class Stream:
         """`n` draws from 0, 1, ..., high - 1."""
         if high < 1:
             raise ValueError(f"integers(high={high}): there is no integer in [0, {high})")
-        return [int(number * high) for number in self.numbers(n)]
+        return [int(number * high) for number in self.uniforms_list(n)]
 
     def permutation(self, n: int) -> List[int]:
         """0, 1, ..., n - 1 in random order (Fisher and Yates)."""
         order = list(range(n))
-        for last, number in zip(range(n - 1, 0, -1), self.numbers(max(n - 1, 0))):
+        for last, number in zip(range(n - 1, 0, -1), self.uniforms_list(max(n - 1, 0))):
             other = int(number * (last + 1))
             order[last], order[other] = order[other], order[last]
         return order
@@ -92,7 +92,7 @@ class Stream:
         if not 0 < total < math.inf or min(weights) < 0:
             raise ValueError(f"choice: weights must be finite, at least 0 and sum to more than 0; "
                              f"their sum is {total}")
-        left = self.numbers(1)[0] * total
+        left = self.uniforms_list(1)[0] * total
         for index, weight in enumerate(weights):
             left -= weight
             if left < 0:

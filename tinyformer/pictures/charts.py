@@ -131,8 +131,7 @@ def _x_range(lines: Sequence[Line], log: bool) -> Tuple[float, float]:
 
 
 def _running_mean(points: Sequence[Point], count: int) -> List[Point]:
-    """Each y replaced by the mean of the last `count` finite ones; what is not finite stays as it
-    is."""
+    """Each y replaced by the mean of the last `count` finite ones; the rest stays as it is."""
     out: List[Point] = []
     window: List[float] = []
     for x, y in points:

@@ -27,8 +27,7 @@ class Markup(str):
 
 
 class Svg(Markup):
-    """A whole picture: the text of an SVG file, which shows itself in notebooks and saves itself to
-    a file."""
+    """A whole picture: the text of an SVG file. It shows itself in notebooks and can be saved."""
 
     def _repr_svg_(self) -> str:
         return str(self)

@@ -1,79 +1,80 @@
 """One number at a time: arithmetic, functions and comparisons, with broadcasting.
 
-Floats follow IEEE 754 silently, as NumPy does: where bare Python raises (1/0, log(0), exp(1000)), turns
-complex ((-8)**(1/3)) or drops a nan (max), the result here is the inf or the nan of the standard.
-Each function runs Python's own operation over the whole row and falls back to a careful one, element
-by element, only when that raises. Exact numbers keep Python's behaviour and raise.
+Floats follow IEEE 754 silently, as NumPy does: where bare Python raises (1/0, log(0), exp(1000)),
+turns complex ((-8)**(1/3)) or drops a nan (max), the result here is the inf or the nan of the
+standard. Each function runs Python's own operation over the whole row and falls back to a careful
+one, element by element, only when that raises. Exact numbers keep Python's behaviour and raise.
 """
 
 from __future__ import annotations
 
 import math
 import operator
-from typing import Any, Callable, List, Tuple
+from itertools import repeat
+from typing import Any, Callable, Iterable, Tuple
 
-from tinyformer.arrays.pure.array import CONVERT, RANK, Array, Shape, asarray, kind_of, mixed_backends
+from tinyformer.arrays.pure.array import (CONVERT, NATIVE, Array, Shape, asarray, common_kind,
+                                          convert, give_operator, is_foreign, kind_of,
+                                          mixed_backends)
 from tinyformer.arrays.pure.layout import broadcast_shapes, expand
 
 inf, nan, pi = math.inf, math.nan, math.pi
 
 
-def aligned(name: str, x: Any, y: Any) -> Tuple[List[Any], List[Any], Shape, str]:
-    """The elements of two operands in pairs, the shape of the result and its kind.
+def aligned(name: str, x: Any, y: Any) -> Tuple[Iterable[Any], Iterable[Any], Shape, str]:
+    """The elements of two operands in pairs and in one kind, the shape of the result and that kind.
 
-    A Python number adopts the array's kind, unless its own is higher (an int array plus 0.5 is float).
+    A Python number adopts the array's kind, unless its own is higher (an int array plus 0.5 is
+    float).
     """
     if type(x) is Array and type(y) is Array:
-        kind = _common_kind(name, x.kind, y.kind)
+        kind = common_kind(name, x.kind, y.kind)
+        a, b = convert(x.values, kind, x.kind), convert(y.values, kind, y.kind)
         if x.shape == y.shape:
-            return x.values, y.values, x.shape, kind
+            return a, b, x.shape, kind
         shape = broadcast_shapes(name, x.shape, y.shape)
-        return expand(x.values, x.shape, shape), expand(y.values, y.shape, shape), shape, kind
-    if type(x) is Array:
-        kind, number = _scalar(name, y, x.kind)
-        return x.values, [number] * len(x.values), x.shape, kind
-    if type(y) is Array:
-        kind, number = _scalar(name, x, y.kind)
-        return [number] * len(y.values), y.values, y.shape, kind
+        return expand(a, x.shape, shape), expand(b, y.shape, shape), shape, kind
+    if type(x) is Array and not isinstance(y, (list, tuple)):
+        kind, number = _beside(name, y, x.kind)
+        return convert(x.values, kind, x.kind), repeat(number, len(x.values)), x.shape, kind
+    if type(y) is Array and not isinstance(x, (list, tuple)):
+        kind, number = _beside(name, x, y.kind)
+        return repeat(number, len(y.values)), convert(y.values, kind, y.kind), y.shape, kind
     return aligned(name, asarray(x), asarray(y))
 
 
-def _scalar(name: str, number: Any, kind: str) -> Tuple[str, Any]:
-    """The kind of an operation between an array of `kind` and a Python number, and the number in it."""
-    if hasattr(number, "__array_interface__"):
+def _beside(name: str, number: Any, kind: str) -> Tuple[str, Any]:
+    """The kind of an array of `kind` combined with a Python number, and the number in that kind."""
+    own = NATIVE.get(type(number))
+    if own == kind:
+        return kind, number
+    if is_foreign(number):                   # np.float64 would pass for a Python float
         raise mixed_backends("numpy", "python")
-    common = _common_kind(name, kind, kind_of(number))
+    common = common_kind(name, kind, own or kind_of(number))
     return common, CONVERT[common](number)
-
-
-def _common_kind(name: str, first: str, second: str) -> str:
-    if first == second:
-        return first
-    if {first, second} == {"float", "exact"}:
-        raise TypeError(f"{name}: floats and exact numbers never mix, the result would be rounded; "
-                        "convert one side with astype")
-    return first if RANK[first] > RANK[second] else second
 
 
 def _arithmetic(name: str, x: Any, y: Any, function: Callable[[Any, Any], Any]) -> Array:
     a, b, shape, kind = aligned(name, x, y)
-    if kind == "bool":
-        raise TypeError(f"{name}: not defined for two bool operands; convert with astype first")
-    return Array(list(map(function, a, b)), shape, kind)
+    values = list(map(function, a, b))
+    return Array(convert(values, "bool") if kind == "bool" else values, shape, kind)
 
 
 def add(x: Any, y: Any) -> Array:
-    """x + y."""
+    """x + y; for two bools whether any is true."""
     return _arithmetic("add", x, y, operator.add)
 
 
 def subtract(x: Any, y: Any) -> Array:
-    """x - y."""
-    return _arithmetic("subtract", x, y, operator.sub)
+    """x - y; TypeError for two bools, which have no difference."""
+    a, b, shape, kind = aligned("subtract", x, y)
+    if kind == "bool":
+        raise TypeError("subtract: not defined for two bools; convert one with astype first")
+    return Array(list(map(operator.sub, a, b)), shape, kind)
 
 
 def multiply(x: Any, y: Any) -> Array:
-    """x * y."""
+    """x * y; for two bools whether both are true."""
     return _arithmetic("multiply", x, y, operator.mul)
 
 
@@ -93,6 +94,7 @@ def divide(x: Any, y: Any) -> Array:
     try:
         return Array(list(map(operator.truediv, a, b)), shape, "float")
     except ZeroDivisionError:
+        a, b, shape, kind = aligned("divide", x, y)
         return Array(list(map(_divide, a, b)), shape, "float")
 
 
@@ -109,92 +111,107 @@ def _power(a: float, b: float) -> float:
 
 
 def pow(x: Any, y: Any) -> Array:
-    """x ** y; floats as IEEE's pow, ints stay ints and refuse negative exponents."""
+    """x ** y; floats as IEEE's pow, ints stay ints and refuse negative exponents.
+
+    The whole powers 2 and 3 of floats are products, as in the NumPy backend. Raises TypeError for
+    an exact power that is not exact, such as the square root of 2.
+    """
+    if type(x) is Array and x.kind == "float" and type(y) in (int, float) and y in (2, 3):
+        powers = [value * value for value in x.values]
+        if y == 3:
+            powers = list(map(operator.mul, powers, x.values))
+        return Array(powers, x.shape, "float")
     a, b, shape, kind = aligned("pow", x, y)
+    a, b = list(a), list(b)
     if kind == "float":
-        if type(y) is not Array and y == 2:
-            return Array(list(map(operator.mul, a, a)), shape, kind)
         try:
             return Array(list(map(math.pow, a, b)), shape, kind)
         except (ValueError, OverflowError):
             return Array(list(map(_power, a, b)), shape, kind)
     if kind != "exact" and any(exponent < 0 for exponent in b):
         raise ValueError("pow: an int to a negative int power is no int; convert to float first")
-    return Array(list(map(operator.pow, a, b)), shape, "int" if kind == "bool" else kind)
+    values = list(map(operator.pow, a, b))
+    if any(isinstance(value, (float, complex)) for value in values):
+        raise TypeError("pow: a power of exact numbers came out inexact; convert to float first")
+    return Array(values, shape, "int" if kind == "bool" else kind)
 
 
 def _floats(name: str, x: Any, function: Callable[[float], float],
-            careful: Callable[[float], float]) -> Array:
-    """Apply a function of one float; `careful` is the same function where `function` raises."""
+            beyond: Callable[[float], float] = lambda value: nan) -> Array:
+    """Apply a function of one float; `beyond` is its IEEE value where Python's own raises."""
     x = asarray(x)
     if x.kind == "exact":
-        return Array([getattr(value, name)() for value in x.values], x.shape, x.kind)
+        return Array([_method(value, name) for value in x.values], x.shape, x.kind)
     try:
         return Array(list(map(function, x.values)), x.shape, "float")
     except (ValueError, OverflowError):
-        return Array([careful(float(value)) for value in x.values], x.shape, "float")
+        return Array([_careful(function, beyond, value) for value in x.values], x.shape, "float")
+
+
+def _careful(function: Callable[[float], float], beyond: Callable[[float], float],
+             value: float) -> float:
+    try:
+        return function(value)
+    except (ValueError, OverflowError):
+        return beyond(value)
+
+
+def _method(value: Any, name: str) -> Any:
+    """The function of an exact number, which is a method of it if it has one."""
+    if not hasattr(value, name):
+        raise TypeError(f"{name}: {value!r} is an exact number without a method {name}; convert to "
+                        "float")
+    return getattr(value, name)()
 
 
 def exp(x: Any) -> Array:
     """e to the power x; inf where that overflows."""
-    return _floats("exp", x, math.exp, lambda value: inf if value > 709.0 and _overflows(value)
-                   else math.exp(value))
-
-
-def _overflows(value: float) -> bool:
-    try:
-        math.exp(value)
-    except OverflowError:
-        return True
-    return False
+    return _floats("exp", x, math.exp, lambda value: inf)
 
 
 def log(x: Any) -> Array:
     """The natural logarithm; -inf at 0, nan below."""
-    return _floats("log", x, math.log,
-                   lambda value: math.log(value) if value > 0 else -inf if value == 0 else nan)
+    return _floats("log", x, math.log, lambda value: nan if value else -inf)
 
 
 def sqrt(x: Any) -> Array:
     """The square root; nan below 0."""
-    return _floats("sqrt", x, math.sqrt, lambda value: nan if value < 0 else math.sqrt(value))
+    return _floats("sqrt", x, math.sqrt)
 
 
 def tanh(x: Any) -> Array:
     """The hyperbolic tangent."""
-    return _floats("tanh", x, math.tanh, math.tanh)
+    return _floats("tanh", x, math.tanh)
 
 
 def sin(x: Any) -> Array:
     """The sine; nan at the infinities."""
-    return _floats("sin", x, math.sin, lambda value: nan if math.isinf(value) else math.sin(value))
+    return _floats("sin", x, math.sin)
 
 
 def cos(x: Any) -> Array:
     """The cosine; nan at the infinities."""
-    return _floats("cos", x, math.cos, lambda value: nan if math.isinf(value) else math.cos(value))
+    return _floats("cos", x, math.cos)
 
 
 def erf(x: Any) -> Array:
     """The error function, 2/sqrt(pi) times the integral of exp(-t^2) from 0 to x."""
-    return _floats("erf", x, math.erf, math.erf)
-
-
-def _keep_kind(x: Any, function: Callable[[Any], Any]) -> Array:
-    x = asarray(x)
-    if x.kind == "bool":
-        raise TypeError("arithmetic is not defined for bool arrays; convert with astype first")
-    return Array(list(map(function, x.values)), x.shape, x.kind)
+    return _floats("erf", x, math.erf)
 
 
 def negative(x: Any) -> Array:
-    """-x."""
-    return _keep_kind(x, operator.neg)
+    """-x; TypeError for bools."""
+    x = asarray(x)
+    if x.kind == "bool":
+        raise TypeError("negative: not defined for bools; logical_not is, or convert with astype")
+    return Array(list(map(operator.neg, x.values)), x.shape, x.kind)
 
 
 def abs(x: Any) -> Array:
     """The absolute value."""
-    return _keep_kind(x, operator.abs)
+    x = asarray(x)
+    values = x.values if x.kind == "bool" else list(map(operator.abs, x.values))
+    return Array(values, x.shape, x.kind)
 
 
 def square(x: Any) -> Array:
@@ -249,19 +266,16 @@ def greater_equal(x: Any, y: Any) -> Array:
     return _compare("greater_equal", x, y, operator.ge)
 
 
-def _logical(name: str, x: Any, y: Any, function: Callable[[Any, Any], Any]) -> Array:
-    a, b, shape, _ = aligned(name, x, y)
-    return Array([function(bool(p), bool(q)) for p, q in zip(a, b)], shape, "bool")
-
-
 def logical_and(x: Any, y: Any) -> Array:
     """Where both are true."""
-    return _logical("logical_and", x, y, operator.and_)
+    a, b, shape, _ = aligned("logical_and", x, y)
+    return Array([bool(p and q) for p, q in zip(a, b)], shape, "bool")
 
 
 def logical_or(x: Any, y: Any) -> Array:
     """Where one or both are true."""
-    return _logical("logical_or", x, y, operator.or_)
+    a, b, shape, _ = aligned("logical_or", x, y)
+    return Array([bool(p or q) for p, q in zip(a, b)], shape, "bool")
 
 
 def logical_not(x: Any) -> Array:
@@ -270,10 +284,41 @@ def logical_not(x: Any) -> Array:
     return Array(list(map(operator.not_, x.values)), x.shape, "bool")
 
 
+def _bitwise(name: str, x: Any, y: Any, function: Callable[[Any, Any], Any]) -> Array:
+    a, b, shape, kind = aligned(name, x, y)
+    if kind not in ("bool", "int"):
+        raise TypeError(f"{name}: needs bools or ints, not {kind}")
+    return Array(list(map(function, a, b)), shape, kind)
+
+
+def bitwise_and(x: Any, y: Any) -> Array:
+    """The operator &: both are true, or the common bits of ints."""
+    return _bitwise("bitwise_and", x, y, operator.and_)
+
+
+def bitwise_or(x: Any, y: Any) -> Array:
+    """The operator |: one or both are true, or the bits of either int."""
+    return _bitwise("bitwise_or", x, y, operator.or_)
+
+
+def bitwise_xor(x: Any, y: Any) -> Array:
+    """The operator ^: just one is true, or the bits in which two ints differ."""
+    return _bitwise("bitwise_xor", x, y, operator.xor)
+
+
+def bitwise_invert(x: Array) -> Array:
+    """The operator ~: not true, or every bit of an int turned over."""
+    if x.kind == "bool":
+        return logical_not(x)
+    if x.kind != "int":
+        raise TypeError(f"bitwise_invert: needs bools or ints, not {x.kind}")
+    return Array(list(map(operator.invert, x.values)), x.shape, x.kind)
+
+
 def isnan(x: Any) -> Array:
     """Where x is not a number."""
     x = asarray(x)
-    return Array([value != value for value in x.values], x.shape, "bool")
+    return Array(list(map(operator.ne, x.values, x.values)), x.shape, "bool")
 
 
 def isfinite(x: Any) -> Array:
@@ -288,8 +333,19 @@ def where(condition: Any, x: Any, y: Any) -> Array:
     if condition.kind != "bool":
         raise TypeError(f"where: the condition must be bool, not {condition.kind}")
     a, b, shape, kind = aligned("where", x, y)
-    whole = broadcast_shapes("where", condition.shape, shape)
-    chosen = [p if c else q for c, p, q in zip(expand(condition.values, condition.shape, whole),
-                                               expand(a, shape, whole), expand(b, shape, whole))]
-    convert = CONVERT[kind]
-    return Array(chosen if kind == "exact" else list(map(convert, chosen)), whole, kind)
+    choices = condition.values
+    if condition.shape != shape:
+        whole = broadcast_shapes("where", condition.shape, shape)
+        a, b = expand(list(a), shape, whole), expand(list(b), shape, whole)
+        choices, shape = expand(condition.values, condition.shape, whole), whole
+    return Array([p if c else q for c, p, q in zip(choices, a, b)], shape, kind)
+
+
+for _symbol, _function in {
+        "add": add, "sub": subtract, "mul": multiply, "truediv": divide, "pow": pow,
+        "eq": equal, "ne": not_equal, "lt": less, "le": less_equal, "gt": greater,
+        "ge": greater_equal, "and": bitwise_and, "or": bitwise_or, "xor": bitwise_xor}.items():
+    give_operator(_symbol, _function)
+setattr(Array, "__neg__", negative)
+setattr(Array, "__abs__", abs)
+setattr(Array, "__invert__", bitwise_invert)

@@ -1,180 +1,283 @@
 """Reading and scattering by index, after NumPy's rules.
 
-A key is turned into the flat positions that it names, in the order of the result. Reading picks those
-positions; its transpose, which every gradient of an index needs, adds into them.
+A key gives each axis of the selection its offsets into the flat list; the sum of one offset per
+axis is the position of an element. Slices and integers give equally spaced offsets, so their
+selection is a view. Reading picks the positions; its transpose, which every gradient of an index
+needs, adds into them.
 """
 
 from __future__ import annotations
 
 from math import prod
-from typing import Any, List, Tuple
+from operator import add
+from typing import Any, Dict, List, Sequence, Tuple
 
-from tinyformer.arrays.pure.array import Array, Shape, asarray, full
-from tinyformer.arrays.pure.layout import (broadcast_shapes, broadcast_to, expand, normal_axis,
-                                            strides_of)
+from tinyformer.arrays.pure.array import (Array, Shape, as_shape, asarray, full, is_foreign,
+                                          mixed_backends)
+from tinyformer.arrays.pure.layout import (broadcast_shapes, broadcast_to, expand, gather,
+                                           normal_axis)
 
-Group = Tuple[List[int], Shape]      # offsets into the flat list, and the axes that they make
+Group = Tuple[Sequence[int], Shape]  # offsets into the flat list; the axes that they make
 
 
-def positions(shape: Shape, key: Any) -> Tuple[List[int], Shape]:
-    """The flat positions that `key` names in an array of `shape`, and the shape of the selection.
+def groups_of(shape: Shape, key: Any) -> List[Group]:
+    """The offsets that `key` names in an array of `shape`, in the order of the selection's axes.
 
-    Integers, slices, None and one Ellipsis as usual; integer arrays or lists broadcast together, bool
-    arrays stand for the integers of their true elements. As in NumPy the axes of index arrays come
-    first when a slice separates them. Raises IndexError.
+    Integers, slices, None and one Ellipsis as usual; integer arrays or lists broadcast together,
+    bool arrays stand for the integers of their true elements. As in NumPy the axes of index arrays
+    come first when anything separates them. Raises IndexError.
     """
     groups: List[Group] = []
     fancy: List[Group] = []
     places: List[int] = []
-    for entry, axis, lengths in _assign(shape, key):
-        stride = prod(shape[axis + len(lengths):])
+    for place, (entry, axis, lengths) in enumerate(_assigned(shape, key)):
+        stride = prod(shape[axis + len(lengths):]) or 1
         if entry is None:
-            groups.append(([0], (1,)))
+            groups.append((range(1), (1,)))
+        elif entry is Ellipsis:
+            groups.append((range(0, prod(lengths) * stride, stride), lengths))
         elif isinstance(entry, slice):
-            steps = range(*entry.indices(lengths[0]))
-            groups.append(([step * stride for step in steps], (len(steps),)))
+            steps = range(lengths[0])[entry]
+            offsets = range(steps.start * stride, steps.stop * stride, steps.step * stride)
+            groups.append((offsets, (len(steps),)))
         else:
             numbers = _numbers(entry, axis, lengths)
             fancy.append(([number * stride for number in numbers.values], numbers.shape))
-            places.append(len(groups))
-    if fancy:
-        place = places[0] if len(set(places)) == 1 or all(not part[1] for part in fancy) else 0
-        groups = _insert(groups, fancy, places, place)
-    indices, axes = [0], ()  # type: Tuple[List[int], Shape]
-    for offsets, lengths in groups:
-        indices = [index + offset for index in indices for offset in offsets]
-        axes += lengths
-    return indices, axes
-
-
-def _insert(groups: List[Group], fancy: List[Group], places: List[int], place: int) -> List[Group]:
-    """The groups of slices with those of the index arrays among them."""
-    if all(not lengths for _, lengths in fancy):           # plain integers: each at its own place
-        for (offsets, lengths), where in reversed(list(zip(fancy, places))):
-            groups.insert(where, (offsets, lengths))
-        return groups
-    try:
-        whole: Shape = ()
-        for _, lengths in fancy:
-            whole = broadcast_shapes("index arrays", whole, lengths)
-    except ValueError as error:
-        raise IndexError(str(error)) from None
-    columns = [expand(offsets, lengths, whole) for offsets, lengths in fancy]
-    groups.insert(place, ([sum(column) for column in zip(*columns)], whole))
+            places.append(place)
+    if all(not lengths for _, lengths in fancy):        # plain integers: one offset each, no axis
+        return groups + [(range(offset, offset + 1), ()) for (offset,), _ in fancy]
+    adjacent = places[-1] - places[0] == len(places) - 1
+    groups.insert(places[0] if adjacent else 0, _together(fancy))
     return groups
 
 
-def _assign(shape: Shape, key: Any) -> List[Tuple[Any, int, Shape]]:
-    """Each entry of a key with the axis where it begins and the lengths of the axes that it uses."""
-    entries = list(key) if isinstance(key, tuple) else [key]
-    entries = [asarray(entry) if isinstance(entry, list) else entry for entry in entries]
-    used = sum(0 if entry is None or entry is Ellipsis else entry.ndim if _is_mask(entry) else 1
-               for entry in entries)
-    if used > len(shape):
-        raise IndexError(f"too many indices: {used} for an array of shape {shape}")
-    if sum(entry is Ellipsis for entry in entries) > 1:
+def _together(fancy: List[Group]) -> Group:
+    """Index arrays broadcast to one shape: the sums of their offsets."""
+    whole: Shape = ()
+    for _, lengths in fancy:
+        try:
+            whole = broadcast_shapes("index arrays", whole, lengths)
+        except ValueError as error:
+            raise IndexError(str(error)) from None
+    columns = [expand(list(offsets), lengths, whole) for offsets, lengths in fancy]
+    return list(map(sum, zip(*columns))), whole
+
+
+def _assigned(shape: Shape, key: Any) -> List[Tuple[Any, int, Shape]]:
+    """Each entry of a key, the axis where it begins and the lengths of the axes that it uses."""
+    entries = [_entry(entry) for entry in (key if isinstance(key, tuple) else (key,))]
+    ellipses = sum(entry is Ellipsis for entry in entries)
+    if ellipses > 1:
         raise IndexError("an index can have only one ellipsis (...)")
-    if not any(entry is Ellipsis for entry in entries):
+    widths = [0 if entry is None or entry is Ellipsis else entry.ndim if _is_mask(entry) else 1
+              for entry in entries]
+    left = len(shape) - sum(widths)
+    if left < 0:
+        raise IndexError(f"too many indices: {sum(widths)} for an array of shape {shape}")
+    if not ellipses:
         entries.append(Ellipsis)
+        widths.append(0)
     assigned: List[Tuple[Any, int, Shape]] = []
     axis = 0
-    for entry in entries:
-        if entry is Ellipsis:
-            for _ in range(len(shape) - used):
-                assigned.append((slice(None), axis, (shape[axis],)))
-                axis += 1
-            continue
-        width = 0 if entry is None else entry.ndim if _is_mask(entry) else 1
+    for entry, width in zip(entries, widths):
+        width = left if entry is Ellipsis else width
         assigned.append((entry, axis, shape[axis:axis + width]))
         axis += width
     return assigned
+
+
+def _entry(entry: Any) -> Any:
+    """An entry of a key, integers, sequences and bools made into arrays; or IndexError."""
+    if entry is None or entry is Ellipsis or isinstance(entry, slice):
+        return entry
+    if isinstance(entry, (bool, list, tuple, range)):
+        entry = asarray(entry, None if entry or isinstance(entry, bool) else "int")
+    if isinstance(entry, Array):
+        if entry.kind not in ("int", "bool"):
+            raise IndexError(f"an index array must hold int or bool, not {entry.kind}")
+        return entry
+    if is_foreign(entry):
+        raise mixed_backends("numpy", "python")
+    if not hasattr(entry, "__index__"):
+        raise IndexError(f"{entry!r} is no index: use integers, slices, ..., None, integer or bool "
+                         "arrays")
+    return Array([entry.__index__()], (), "int")
 
 
 def _is_mask(entry: Any) -> bool:
     return isinstance(entry, Array) and entry.kind == "bool"
 
 
-def _numbers(entry: Any, axis: int, lengths: Shape) -> Array:
-    """An integer, an integer array or a mask as an array of valid positions counted from the front."""
-    if _is_mask(entry):
-        if entry.shape != lengths:
-            raise IndexError(f"a bool index of shape {entry.shape} does not match axes of {lengths}")
-        found = [position for position, true in enumerate(entry.values) if true]
-        return Array(found, (len(found),), "int")
-    if isinstance(entry, Array):
-        if entry.kind != "int" and entry.size:
-            raise IndexError(f"an index array must hold int or bool, not {entry.kind}")
-        numbers = entry
-    elif isinstance(entry, bool) or not hasattr(entry, "__index__"):
-        raise IndexError(f"{entry!r} is no index: use integers, slices, ..., None, integer or bool arrays")
-    else:
-        numbers = Array([entry.__index__()], (), "int")
-    length = lengths[0]
-    for number in numbers.values:
-        if not -length <= number < length:
-            raise IndexError(f"index {number} is out of bounds for axis {axis} of length {length}")
-    return Array([number % length for number in numbers.values], numbers.shape, "int")
+def _numbers(entry: Array, axis: int, lengths: Shape) -> Array:
+    """An integer array or a mask as an array of valid positions counted from the front."""
+    if not _is_mask(entry):
+        return Array(_within(entry.values, lengths[0], axis), entry.shape, "int")
+    if entry.shape != lengths:
+        raise IndexError(f"a bool index of shape {entry.shape} does not match axes of {lengths}")
+    found = [position for position, true in enumerate(entry.values) if true]
+    return Array(found, (len(found),), "int")
+
+
+def _within(numbers: List[int], length: int, axis: int) -> List[int]:
+    """Indices counted from the front of an axis; IndexError for one beyond its length."""
+    if numbers and (min(numbers) < -length or max(numbers) >= length):
+        wrong = next(number for number in numbers if not -length <= number < length)
+        raise IndexError(f"index {wrong} is out of bounds for axis {axis} of length {length}")
+    return [number % length for number in numbers]
+
+
+def _shape_of(groups: List[Group]) -> Shape:
+    return tuple(length for _, lengths in groups for length in lengths)
+
+
+def _positions(groups: List[Group]) -> List[int]:
+    """The flat positions of a selection, in its row-major order."""
+    positions = [0]
+    for offsets, _ in groups:
+        positions = [position + offset for position in positions for offset in offsets]
+    return positions
 
 
 def getitem(x: Array, key: Any) -> Array:
     """The elements of `x` that the key names."""
-    indices, shape = positions(x.shape, key)
-    values = x.values
-    return Array([values[index] for index in indices], shape, x.kind)
+    groups = groups_of(x.shape, key)
+    shape = _shape_of(groups)
+    ranges = [offsets for offsets, _ in groups if isinstance(offsets, range)]
+    if len(ranges) == len(groups) and 0 not in shape:
+        axes = [offsets for offsets in ranges if len(offsets) > 1]
+        values = gather(x.values, sum(offsets[0] for offsets in ranges),
+                        tuple(len(offsets) for offsets in axes),
+                        tuple(offsets.step for offsets in axes))
+    else:
+        values = [x.values[position] for position in _positions(groups)]
+    return Array(values, shape, x.kind)
 
 
-def with_item(x: Array, key: Any, value: Any) -> Array:
+setattr(Array, "__getitem__", getitem)
+
+
+def _stretched(values: Any, shape: Shape, kind: Any = None) -> Array:
+    """The values for a selection of `shape`, to which they must broadcast."""
+    given = asarray(values, kind)
+    while given.ndim > len(shape) and given.shape[0] == 1:
+        given = Array(given.values, given.shape[1:], given.kind)
+    return broadcast_to(given, shape)
+
+
+def with_item(x: Any, key: Any, value: Any) -> Array:
     """A copy of `x` in which the elements that the key names are `value`."""
-    indices, shape = positions(x.shape, key)
-    given = broadcast_to(asarray(value, x.kind), shape)
+    x = asarray(x)
+    groups = groups_of(x.shape, key)
+    given = _stretched(value, _shape_of(groups), x.kind)
     values = list(x.values)
-    for index, number in zip(indices, given.values):
-        values[index] = number
+    for position, number in zip(_positions(groups), given.values):
+        values[position] = number
     return Array(values, x.shape, x.kind)
 
 
-def scatter_add(shape: Shape, key: Any, values: Any) -> Array:
+def scatter_add(shape: Any, key: Any, values: Any) -> Array:
     """Zeros of `shape` with `values` added where the key points: twice where it points twice."""
-    given = asarray(values)
+    groups = groups_of(as_shape(shape), key)
+    given = _stretched(values, _shape_of(groups))
+    return _summed(shape, _positions(groups), given)
+
+
+def _summed(shape: Any, positions: List[int], given: Array) -> Array:
+    """Zeros of `shape` with the numbers of `given` added at their positions."""
     out = full(shape, 0, given.kind)
-    for index, number in zip(positions(tuple(shape), key)[0], given.values):
-        out.values[index] += number
+    total = out.values
+    for position, number in zip(positions, given.values):
+        total[position] += number
     return out
 
 
-def take_rows(table: Array, ids: Any) -> Array:
+def _integers(name: str, indices: Any) -> Array:
+    """Indices as an int array; IndexError for what holds other numbers."""
+    array = asarray(indices)
+    if array.kind != "int" and (array.size or isinstance(indices, Array)):
+        raise IndexError(f"{name}: the indices must be ints, not {array.kind}")
+    return array
+
+
+def take(x: Any, indices: Any, axis: int) -> Array:
+    """The slices of `x` along an axis that integers name; their axes stand in its place."""
+    x, indices, axis = asarray(x), _integers("take", indices), normal_axis(axis, x.ndim)
+    length, width = x.shape[axis], prod(x.shape[axis + 1:])
+    places = [number * width for number in _within(indices.values, length, axis)]
+    values: List[Any] = []
+    for block in range(prod(x.shape[:axis])):
+        start = block * length * width
+        for place in places:
+            values += x.values[start + place:start + place + width]
+    return Array(values, x.shape[:axis] + indices.shape + x.shape[axis + 1:], x.kind)
+
+
+def take_rows(table: Any, ids: Any) -> Array:
     """The rows of a table (V, ...) that integers of any shape name: ids (B, T) -> (B, T, ...)."""
-    return getitem(table, asarray(ids, "int"))
+    return take(table, ids, axis=0)
 
 
-def scatter_add_rows(n_rows: int, ids: Any, rows: Array) -> Array:
-    """A table of `n_rows` rows, zero but for `rows` added where `ids` points: the transpose of a lookup."""
-    ids = asarray(ids, "int")
-    return scatter_add((n_rows,) + rows.shape[ids.ndim:], ids, rows)
+def scatter_add_rows(n_rows: int, ids: Any, rows: Any) -> Array:
+    """A table of `n_rows` rows, zero but for `rows` added where `ids` points: a lookup transposed.
+
+    ids (B, T), rows (B, T, ...) -> (n_rows, ...). Raises IndexError for an id beyond the table.
+    """
+    ids, rows = _integers("scatter_add_rows", ids), asarray(rows)
+    if rows.shape[:ids.ndim] != ids.shape or rows.kind == "bool":
+        raise (TypeError if rows.kind == "bool" else ValueError)(
+            f"scatter_add_rows: ids {ids.shape} do not fit {rows.kind} rows {rows.shape}")
+    width = prod(rows.shape[ids.ndim:])
+    sums: Dict[int, List[Any]] = {}
+    for place, number in enumerate(_within(ids.values, n_rows, axis=0)):
+        row = rows.values[place * width:(place + 1) * width]
+        sums[number] = list(map(add, sums[number], row)) if number in sums else row
+    zero = full((width,), 0, rows.kind).values
+    values: List[Any] = []
+    for number in range(n_rows):
+        values += sums.get(number, zero)
+    return Array(values, (n_rows,) + rows.shape[ids.ndim:], rows.kind)
 
 
-def take(x: Array, indices: Any, axis: int) -> Array:
-    """The slices of `x` along an axis that a list of integers names."""
-    key: Tuple[Any, ...] = (slice(None),) * normal_axis(axis, x.ndim) + (asarray(indices, "int"),)
-    return getitem(x, key)
+def take_along_axis(x: Any, indices: Any, axis: int = -1) -> Array:
+    """For every position, the element of its line along `axis` that `indices` names there.
+
+    The other axes of `x` and of `indices` broadcast together; IndexError where they do not.
+    """
+    x, indices, axis = asarray(x), _integers("take_along_axis", indices), normal_axis(axis, x.ndim)
+    positions, lines, chosen = _along(x.shape, indices, axis)
+    values = broadcast_to(x, lines).values
+    return Array([values[position] for position in positions], chosen, x.kind)
 
 
-def take_along_axis(x: Array, indices: Any, axis: int = -1) -> Array:
-    """For every position, the element of its line along `axis` that `indices` names there."""
-    indices, axis = asarray(indices, "int"), normal_axis(axis, x.ndim)
-    if indices.ndim != x.ndim:
-        raise ValueError(f"take_along_axis: indices of shape {indices.shape} for an array of shape {x.shape}")
-    return getitem(x, _along(indices, axis))
-
-
-def scatter_along_axis(shape: Shape, indices: Any, values: Array, axis: int = -1) -> Array:
+def scatter_along_axis(shape: Any, indices: Any, values: Any, axis: int = -1) -> Array:
     """Zeros of `shape` with `values` added where `take_along_axis` would have read."""
-    return scatter_add(shape, _along(asarray(indices, "int"), normal_axis(axis, len(shape))), values)
+    shape, indices = as_shape(shape), _integers("scatter_along_axis", indices)
+    positions, lines, chosen = _along(shape, indices, normal_axis(axis, len(shape)))
+    if lines != shape:
+        raise IndexError(f"scatter_along_axis: indices {indices.shape} do not fit the shape "
+                         f"{shape}")
+    return _summed(shape, positions, _stretched(values, chosen))
 
 
-def _along(indices: Array, axis: int) -> Tuple[Array, ...]:
-    """A key of integer arrays: `indices` for the axis, each position's own index for the others."""
-    return tuple(indices if other == axis else Array(
-        [position for _ in range(prod(indices.shape[:other])) for position in range(length)
-         for _ in range(prod(indices.shape[other + 1:]))], indices.shape, "int")
-        for other, length in enumerate(indices.shape))
+def _along(shape: Shape, indices: Array, axis: int) -> Tuple[List[int], Shape, Shape]:
+    """The flat positions that `indices` name along an axis, and two shapes.
+
+    The first is `shape` with its other axes broadcast against those of `indices`: the positions are
+    those of an array of that shape. The second is the shape of the selection.
+    """
+    if indices.ndim != len(shape):
+        raise ValueError(f"indices of shape {indices.shape} name nothing along an axis of shape "
+                         f"{shape}: they need as many axes")
+    length, count = shape[axis], indices.shape[axis]
+    try:
+        lines = broadcast_shapes("indices along an axis", shape[:axis] + (1,) + shape[axis + 1:],
+                                 indices.shape[:axis] + (1,) + indices.shape[axis + 1:])
+    except ValueError as error:
+        raise IndexError(str(error)) from None
+    chosen = lines[:axis] + (count,) + lines[axis + 1:]
+    inner = prod(lines[axis + 1:])
+    block = count * inner                       # positions within one element of the axes before
+    numbers = _within(expand(indices.values, indices.shape, chosen), length, axis)
+    positions = [(place // block * length + number) * inner + place % inner
+                 for place, number in enumerate(numbers)]
+    return positions, lines[:axis] + (length,) + lines[axis + 1:], chosen

@@ -1,19 +1,21 @@
 """The same numbers in another order: broadcasting, permuting, cutting, joining.
 
-All of it is one idea. A view of a row-major array is an offset, a shape and one stride per axis, and
-the element (i, j, ...) of the view is `values[offset + i * stride_0 + j * stride_1 + ...]`. `gather`
-writes such a view out as a new flat list.
+All of it is one idea. A view of a row-major array is an offset, a shape and one stride per axis,
+and the element (i, j, ...) of the view is `values[offset + i * stride_0 + j * stride_1 + ...]`.
+`gather` writes such a view out as a new flat list.
 """
 
 from __future__ import annotations
 
-from functools import lru_cache
+import sys
+from functools import lru_cache, partial, reduce
 from itertools import chain
 from math import prod
-from operator import itemgetter
-from typing import Any, Callable, List, Sequence, Tuple
+from operator import index, itemgetter
+from typing import Any, Callable, List, Sequence, Tuple, Union
 
-from tinyformer.arrays.pure.array import RANK, Array, AxisError, Shape, asarray
+from tinyformer.arrays.pure.array import (Array, AxisError, Shape, as_shape, asarray,
+                                          common_kind, convert)
 
 
 def strides_of(shape: Shape) -> Tuple[int, ...]:
@@ -25,7 +27,16 @@ def normal_axis(axis: int, ndim: int) -> int:
     """The axis counted from the front; AxisError if there is no such axis."""
     if not -ndim <= axis < ndim:
         raise AxisError(f"axis {axis} is out of bounds for an array with {ndim} axes")
-    return axis % ndim
+    return index(axis) % ndim
+
+
+def normal_axes(axis: Union[int, Sequence[int]], ndim: int) -> Tuple[int, ...]:
+    """One axis or several, counted from the front, in order; ValueError if one is there twice."""
+    axes = axis if isinstance(axis, (tuple, list)) else (axis,)
+    normal = sorted(normal_axis(each, ndim) for each in axes)
+    if len(set(normal)) != len(normal):
+        raise ValueError(f"axis {axis} names an axis twice")
+    return tuple(normal)
 
 
 def broadcast_shapes(name: str, first: Shape, second: Shape) -> Shape:
@@ -34,26 +45,46 @@ def broadcast_shapes(name: str, first: Shape, second: Shape) -> Shape:
     one = (1,) * (length - len(first)) + first
     two = (1,) * (length - len(second)) + second
     if any(p != q and p != 1 and q != 1 for p, q in zip(one, two)):
-        raise ValueError(f"{name}: shapes {first} and {second} do not broadcast: from the right, each "
-                         "pair of lengths must be equal or one of them 1")
+        raise ValueError(f"{name}: shapes {first} and {second} do not broadcast: from the right, "
+                         "each pair of lengths must be equal or one of them 1")
     return tuple(q if p == 1 else p for p, q in zip(one, two))
 
 
-@lru_cache(maxsize=512)
-def _getter(offset: int, shape: Shape, strides: Tuple[int, ...]) -> Callable[[List[Any]], Sequence[Any]]:
-    """A function that picks the elements of a view; remembered, since a model repeats its shapes."""
-    indices = [offset]
+def starts_of(offset: int, shape: Shape, strides: Tuple[int, ...]) -> List[int]:
+    """The flat positions of the elements of a view, in its row-major order."""
+    positions = [offset]
     for length, stride in zip(shape, strides):
         steps = range(0, length * stride, stride) if stride else [0] * length
-        indices = [index + step for index in indices for step in steps]
-    if len(indices) < 2:
-        return lambda values: [values[index] for index in indices]
-    return itemgetter(*indices)
+        positions = [position + step for position in positions for step in steps]
+    return positions
+
+
+LONG_ROW = 16                # from this length on it pays to copy a view row by row
+
+
+@lru_cache(maxsize=128)
+def _picker(offset: int, shape: Shape,
+            strides: Tuple[int, ...]) -> Callable[[List[Any]], Sequence[Any]]:
+    """A function that picks the elements of a view; remembered: a model repeats its shapes."""
+    positions = starts_of(offset, shape, strides)
+    if sys.implementation.name == "pypy" or len(positions) < 2:
+        return lambda values: [values[position] for position in positions]
+    return itemgetter(*positions)
 
 
 def gather(values: List[Any], offset: int, shape: Shape, strides: Tuple[int, ...]) -> List[Any]:
     """The elements of a view, in row-major order of the view."""
-    return list(_getter(offset, shape, strides)(values)) if prod(shape) else []
+    if not prod(shape):
+        return []
+    if not shape or not strides[-1] or shape[-1] < LONG_ROW:
+        return list(_picker(offset, shape, strides)(values))
+    stride = strides[-1]
+    width = shape[-1] * stride
+    out: List[Any] = []
+    for start in starts_of(offset, shape[:-1], strides[:-1]):
+        stop = start + width
+        out += values[start:stop if stop >= 0 else None:stride]
+    return out
 
 
 def expand(values: List[Any], shape: Shape, target: Shape) -> List[Any]:
@@ -62,7 +93,7 @@ def expand(values: List[Any], shape: Shape, target: Shape) -> List[Any]:
         return values
     if len(values) == 1:
         return values * prod(target)
-    tail = tuple(length for length in shape)
+    tail = shape
     while tail and tail[0] == 1:
         tail = tail[1:]
     if target[len(target) - len(tail):] == tail:               # whole rows repeated: a bias
@@ -70,36 +101,42 @@ def expand(values: List[Any], shape: Shape, target: Shape) -> List[Any]:
     if shape[-1] == 1 and shape[:-1] == target[:-1]:           # one number per row: a mean
         return [value for value in values for _ in range(target[-1])]
     padded = (1,) * (len(target) - len(shape)) + shape
-    strides = tuple(0 if length == 1 else stride for length, stride in zip(padded, strides_of(padded)))
+    strides = tuple(0 if length == 1 else stride
+                    for length, stride in zip(padded, strides_of(padded)))
     return gather(values, 0, target, strides)
 
 
-def broadcast_to(x: Any, shape: Shape) -> Array:
+def broadcast_to(x: Any, shape: Any) -> Array:
     """`x` stretched to `shape`; ValueError where it does not broadcast."""
-    x, shape = asarray(x), tuple(shape)
+    x, shape = asarray(x), as_shape(shape)
     if len(x.shape) > len(shape) or broadcast_shapes("broadcast_to", x.shape, shape) != shape:
         raise ValueError(f"broadcast_to: shape {x.shape} does not broadcast to {shape}")
     return Array(expand(x.values, x.shape, shape), shape, x.kind)
 
 
-def permute_dims(x: Array, axes: Sequence[int]) -> Array:
+def permute_dims(x: Any, axes: Sequence[int]) -> Array:
     """Axis `axes[i]` of `x` becomes axis i of the result."""
-    order = tuple(normal_axis(axis, x.ndim) for axis in axes)
-    if sorted(order) != list(range(x.ndim)):
+    x = asarray(x)
+    if len(axes) != x.ndim:
         raise ValueError(f"permute_dims: {tuple(axes)} does not name each of {x.ndim} axes once")
+    order = tuple(normal_axis(axis, x.ndim) for axis in axes)
+    if len(set(order)) != x.ndim:
+        raise ValueError(f"permute_dims: {tuple(axes)} names an axis twice")
     shape = tuple(x.shape[axis] for axis in order)
-    if x.ndim == 2:
-        if order == (0, 1):
-            return Array(x.values, shape, x.kind)
-        width = x.shape[1]
-        columns = [x.values[j::width] for j in range(width)]
-        return Array(list(chain.from_iterable(columns)), shape, x.kind)
+    if order == (1, 0):
+        return Array(list(chain.from_iterable(columns_of(x.values, x.shape[1]))), shape, x.kind)
     strides = strides_of(x.shape)
     return Array(gather(x.values, 0, shape, tuple(strides[axis] for axis in order)), shape, x.kind)
 
 
-def matrix_transpose(x: Array) -> Array:
+def columns_of(values: List[Any], width: int) -> List[List[Any]]:
+    """The columns of a flat matrix of `width` columns."""
+    return [values[j::width] for j in range(width)]
+
+
+def matrix_transpose(x: Any) -> Array:
     """The last two axes exchanged; ValueError for fewer than two."""
+    x = asarray(x)
     if x.ndim < 2:
         raise ValueError(f"matrix_transpose: needs at least two axes, the shape is {x.shape}")
     return permute_dims(x, (*range(x.ndim - 2), x.ndim - 1, x.ndim - 2))
@@ -107,8 +144,7 @@ def matrix_transpose(x: Array) -> Array:
 
 def reshape(x: Any, shape: Any) -> Array:
     """The same elements in the same order under another shape; one length may be -1."""
-    x = asarray(x)
-    shape = (shape,) if isinstance(shape, int) else tuple(shape)
+    x, shape = asarray(x), as_shape(shape)
     if -1 in shape:
         known = -prod(shape)
         if shape.count(-1) > 1 or known <= 0 or x.size % known:
@@ -119,22 +155,25 @@ def reshape(x: Any, shape: Any) -> Array:
     return Array(x.values, shape, x.kind)
 
 
-def expand_dims(x: Array, axis: int = 0) -> Array:
-    """A new axis of length 1 at `axis`."""
-    axis = normal_axis(axis, x.ndim + 1)
-    return Array(x.values, x.shape[:axis] + (1,) + x.shape[axis:], x.kind)
+def expand_dims(x: Any, axis: Union[int, Tuple[int, ...]]) -> Array:
+    """New axes of length 1 that stand at `axis` of the result."""
+    x = asarray(x)
+    count = len(axis) if isinstance(axis, tuple) else 1
+    shape = list(x.shape)
+    for each in normal_axes(axis, x.ndim + count):
+        shape.insert(each, 1)
+    return Array(x.values, tuple(shape), x.kind)
 
 
-def squeeze(x: Array, axis: int) -> Array:
-    """Without the axis `axis`, whose length must be 1."""
-    axis = normal_axis(axis, x.ndim)
-    if x.shape[axis] != 1:
-        raise ValueError(f"squeeze: axis {axis} of shape {x.shape} has length {x.shape[axis]}, not 1")
-    return Array(x.values, x.shape[:axis] + x.shape[axis + 1:], x.kind)
-
-
-def _highest(arrays: Sequence[Array]) -> str:
-    return max((array.kind for array in arrays), key=RANK.__getitem__)
+def squeeze(x: Any, axis: Union[int, Tuple[int, ...]]) -> Array:
+    """Without the axes `axis`, whose lengths must be 1."""
+    x = asarray(x)
+    gone = normal_axes(axis, x.ndim)
+    for each in gone:
+        if x.shape[each] != 1:
+            raise ValueError(f"squeeze: axis {each} of shape {x.shape} has length {x.shape[each]}, "
+                             "not 1")
+    return Array(x.values, tuple(n for each, n in enumerate(x.shape) if each not in gone), x.kind)
 
 
 def concat(arrays: Sequence[Any], axis: int = 0) -> Array:
@@ -143,17 +182,23 @@ def concat(arrays: Sequence[Any], axis: int = 0) -> Array:
     if not arrays:
         raise ValueError("concat: needs at least one array")
     first = arrays[0]
+    if not first.shape:
+        raise ValueError("concat: arrays without axes cannot be concatenated, stack joins them")
     axis = normal_axis(axis, first.ndim)
     for array in arrays:
         if array.ndim != first.ndim or any(
                 p != q for i, (p, q) in enumerate(zip(array.shape, first.shape)) if i != axis):
-            raise ValueError(f"concat: shapes {first.shape} and {array.shape} differ in another axis "
-                             f"than {axis}")
+            raise ValueError(f"concat: shapes {first.shape} and {array.shape} differ in another "
+                             f"axis than {axis}")
+    kind = reduce(partial(common_kind, "concat"), [array.kind for array in arrays])
+    parts = [convert(array.values, kind, array.kind) for array in arrays]
     widths = [prod(array.shape[axis:]) for array in arrays]
-    values = [value for row in range(prod(first.shape[:axis]))
-              for array, width in zip(arrays, widths) for value in array.values[row * width:(row + 1) * width]]
+    values: List[Any] = []
+    for row in range(prod(first.shape[:axis])):
+        for part, width in zip(parts, widths):
+            values += part[row * width:(row + 1) * width]
     length = sum(array.shape[axis] for array in arrays)
-    return Array(values, first.shape[:axis] + (length,) + first.shape[axis + 1:], _highest(arrays))
+    return Array(values, first.shape[:axis] + (length,) + first.shape[axis + 1:], kind)
 
 
 def stack(arrays: Sequence[Any], axis: int = 0) -> Array:

@@ -1,33 +1,37 @@
 """The matrix product: every element is the dot product of a row and a column.
 
-`dots` is the hot loop of the whole pure engine, and the one place where the interpreter matters. Measured
-per multiply-add: 11 ns for `math.sumprod` (CPython 3.12 and later), 20 to 29 ns for `sum(map(mul, ...))`,
-59 to 123 ns for index loops, which take 1.3 ns on PyPy.
+`dots` is the hot loop of the whole pure engine, and the one place where the interpreter matters.
+Measured per multiply-add: 11 ns for `math.sumprod` (CPython 3.12 and later), 20 to 29 ns for
+`sum(map(mul, ...))`, 59 to 123 ns for index loops, which take 1.3 ns on PyPy. A call for each
+element is dear when the rows are short, as the heads of a small model are: there the sum is written
+out, which takes a third.
 """
 
 from __future__ import annotations
 
 import math
 import sys
+from functools import lru_cache
 from math import prod
 from operator import mul
-from typing import Any, List
+from typing import Any, Callable, List
 
-from tinyformer.arrays.pure.array import Array, asarray
-from tinyformer.arrays.pure.elementwise import _common_kind
-from tinyformer.arrays.pure.layout import broadcast_shapes, broadcast_to, reshape
+from tinyformer.arrays.pure.array import Array, asarray, common_kind, convert, give_operator
+from tinyformer.arrays.pure.layout import broadcast_shapes, columns_of, expand
+
+Matrix = List[List[Any]]
 
 if hasattr(math, "sumprod"):
+    SHORT = 8                  # up to this length of the rows the sum is written out
     _sumprod = getattr(math, "sumprod")
 
-    def dots(rows: List[List[Any]], columns: List[List[Any]]) -> List[Any]:
-        """The dot products of every row with every column, row by row."""
+    def _long_dots(rows: Matrix, columns: Matrix) -> List[Any]:
         return [_sumprod(row, column) for row in rows for column in columns]
 
 elif sys.implementation.name == "pypy":
+    SHORT = 0
 
-    def dots(rows: List[List[Any]], columns: List[List[Any]]) -> List[Any]:
-        """The dot products of every row with every column, row by row."""
+    def _long_dots(rows: Matrix, columns: Matrix) -> List[Any]:
         out = []
         for row in rows:
             for column in columns:
@@ -38,54 +42,74 @@ elif sys.implementation.name == "pypy":
         return out
 
 else:
+    SHORT = 16
 
-    def dots(rows: List[List[Any]], columns: List[List[Any]]) -> List[Any]:
-        """The dot products of every row with every column, row by row."""
+    def _long_dots(rows: Matrix, columns: Matrix) -> List[Any]:
         return [sum(map(mul, row, column)) for row in rows for column in columns]
+
+
+@lru_cache(maxsize=None)
+def _short_dots(length: int) -> Callable[[Matrix, Matrix], List[Any]]:
+    """`dots` for rows of one length: [a0*b0+a1*b1 for a0,a1, in rows for b0,b1, in columns]."""
+    row, column = ("".join(f"{letter}{k}," for k in range(length)) for letter in "ab")
+    total = "+".join(f"a{k}*b{k}" for k in range(length))
+    function: Callable[[Matrix, Matrix], List[Any]] = eval(
+        f"lambda rows, columns: [{total} for {row} in rows for {column} in columns]")
+    return function
+
+
+def dots(rows: Matrix, columns: Matrix) -> List[Any]:
+    """The dot products of every row with every column, row by row; the rows must not be empty."""
+    if rows and len(rows[0]) <= SHORT:
+        return _short_dots(len(rows[0]))(rows, columns)
+    return _long_dots(rows, columns)
 
 
 def matmul(x: Any, y: Any) -> Array:
     """The matrix product over the last two axes; the axes before them broadcast.
 
-    (..., N, K) @ (..., K, M) -> (..., N, M). An array with one axis counts as a row on the left and as
-    a column on the right, and that axis is gone from the result. Raises ValueError for axes that do not fit.
+    (..., N, K) @ (..., K, M) -> (..., N, M). An array with one axis counts as a row on the left and
+    as a column on the right, and that axis is gone from the result. For bools, + is "or" and * is
+    "and". Raises ValueError for axes that do not fit.
     """
     x, y = asarray(x), asarray(y)
     if not x.shape or not y.shape:
-        raise ValueError(f"matmul: needs at least one axis on each side, the shapes are {x.shape} and "
-                         f"{y.shape}; to multiply by a number use *")
+        raise ValueError(f"matmul: needs at least one axis on each side, the shapes are {x.shape} "
+                         f"and {y.shape}; to multiply by a number use *")
     left = x.shape if x.ndim > 1 else (1,) + x.shape
     right = y.shape if y.ndim > 1 else y.shape + (1,)
     if left[-1] != right[-2]:
-        raise ValueError(f"matmul: shapes {x.shape} and {y.shape} do not fit: {left[-1]} columns on the "
-                         f"left, {right[-2]} rows on the right")
-    kind = _common_kind("matmul", x.kind, y.kind)
-    if kind == "bool":
-        raise TypeError("matmul: not defined for two bool operands; convert with astype first")
+        raise ValueError(f"matmul: shapes {x.shape} and {y.shape} do not fit: {left[-1]} columns "
+                         f"on the left, {right[-2]} rows on the right")
+    kind = common_kind("matmul", x.kind, y.kind)
     shape = broadcast_shapes("matmul", left[:-2], right[:-2]) + (left[-2], right[-1])
     if left[-1] == 0:
-        values = [0.0 if kind == "float" else 0] * prod(shape)
+        values = convert([0], kind) * prod(shape)
     elif right[:-2] == (1,) * len(right[:-2]):       # one matrix on the right serves all rows
         values = _product(x.values, y.values, left[-1], right[-1])
     else:
         values = _batched(x, y, left, right, shape)
     kept = shape[:-2] + (() if x.ndim == 1 else shape[-2:-1]) + (() if y.ndim == 1 else shape[-1:])
-    return Array(values, kept, kind)
+    return Array(convert(values, "bool") if kind == "bool" else values, kept, kind)
 
 
 def _product(x: List[Any], y: List[Any], inner: int, width: int) -> List[Any]:
     """The product of two flat matrices of `inner` and of `width` columns."""
     rows = [x[i:i + inner] for i in range(0, len(x), inner)]
-    return dots(rows, [y[j::width] for j in range(width)])
+    return dots(rows, columns_of(y, width))
 
 
 def _batched(x: Array, y: Array, left: Any, right: Any, shape: Any) -> List[Any]:
     """The products of matrices in pairs, one pair for every index of the leading axes."""
-    first = broadcast_to(reshape(x, left), shape[:-2] + left[-2:]).values
-    second = broadcast_to(reshape(y, right), shape[:-2] + right[-2:]).values
+    first = expand(x.values, left, shape[:-2] + left[-2:])
+    second = expand(y.values, right, shape[:-2] + right[-2:])
     inner, width = left[-1], right[-1]
     here, there = left[-2] * inner, inner * width
     values: List[Any] = []
     for k in range(prod(shape[:-2])):
-        values += _product(first[k * here:(k + 1) * here], second[k * there:(k + 1) * there], inner, width)
+        values += _product(first[k * here:(k + 1) * here], second[k * there:(k + 1) * there],
+                           inner, width)
     return values
+
+
+give_operator("matmul", matmul)

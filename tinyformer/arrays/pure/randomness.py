@@ -1,4 +1,4 @@
-"""The two raw draws of the random stream, made by Python's own generator (Mersenne Twister MT19937)."""
+"""The two raw draws of the random stream, made by Python's own MT19937 generator."""
 
 from __future__ import annotations
 
@@ -23,10 +23,17 @@ class Generator:
     def uniform(self, n: int) -> Array:
         """`n` numbers in [0, 1) with 53 random bits each."""
         draw = self.random.random
+        _check_count("uniform", n)
         return Array([draw() for _ in range(n)], (n,), "float")
 
     def bits16(self, n: int) -> Array:
         """`n` integers below 65,536; draws whole words of 32 bits, and nothing for none."""
+        _check_count("bits16", n)
         words = (n + 1) // 2
         buffer = self.random.randbytes(4 * words) if n else b""
         return Array(list(struct.unpack(f"<{2 * words}H", buffer))[:n], (n,), "int")
+
+
+def _check_count(name: str, n: int) -> None:
+    if n < 0:
+        raise ValueError(f"{name}: cannot draw {n} numbers")

@@ -8,25 +8,21 @@ from __future__ import annotations
 
 import builtins
 import math
+from functools import partial
 from math import prod
+from operator import ne
 from typing import Any, Callable, List, Optional, Sequence, Tuple, Union
 
-from tinyformer.arrays.pure.array import Array, Shape, asarray
+from tinyformer.arrays.pure.array import Array, Shape, asarray, convert
 from tinyformer.arrays.pure.elementwise import divide, sqrt, square, subtract
-from tinyformer.arrays.pure.layout import normal_axis, permute_dims
+from tinyformer.arrays.pure.layout import normal_axes, permute_dims
 
 Axes = Optional[Union[int, Sequence[int]]]
 
 
-def normal_axes(axis: Axes, ndim: int) -> Tuple[int, ...]:
-    """The axes counted from the front, in order; all of them for None."""
-    if axis is None:
-        return tuple(range(ndim))
-    axes = [axis] if isinstance(axis, int) else list(axis)
-    normal = sorted(normal_axis(each, ndim) for each in axes)
-    if len(set(normal)) != len(normal):
-        raise ValueError(f"axis {tuple(axes)} names an axis twice")
-    return tuple(normal)
+def chosen_axes(axis: Axes, ndim: int) -> Tuple[int, ...]:
+    """The axes to reduce, counted from the front and in order: all of them for None."""
+    return tuple(range(ndim)) if axis is None else normal_axes(axis, ndim)
 
 
 def lines(x: Array, axes: Tuple[int, ...]) -> List[List[Any]]:
@@ -51,21 +47,21 @@ def reduced_shape(shape: Shape, axes: Tuple[int, ...], keepdims: bool) -> Shape:
 def _reduce(x: Any, axis: Axes, keepdims: bool, function: Callable[[List[Any]], Any],
             kind: Optional[str] = None) -> Array:
     x = asarray(x)
-    axes = normal_axes(axis, x.ndim)
-    values = [function(line) for line in lines(x, axes)]
+    axes = chosen_axes(axis, x.ndim)
+    values = list(map(function, lines(x, axes)))
     return Array(values, reduced_shape(x.shape, axes, keepdims), kind or x.kind)
 
 
 def sum(x: Any, axis: Axes = None, keepdims: bool = False) -> Array:
     """The sum along the axes; a count of the true elements for a bool array."""
     x = asarray(x)
-    zero = 0.0 if x.kind == "float" else 0
-    return _reduce(x, axis, keepdims, lambda line: builtins.sum(line, zero),
-                   "int" if x.kind == "bool" else None)
+    kind = "int" if x.kind == "bool" else x.kind
+    zero, = convert([0], kind)
+    return _reduce(x, axis, keepdims, partial(builtins.sum, start=zero), kind)
 
 
 def _count(x: Array, axis: Axes) -> int:
-    return prod(x.shape[each] for each in normal_axes(axis, x.ndim))
+    return prod(x.shape[each] for each in chosen_axes(axis, x.ndim))
 
 
 def mean(x: Any, axis: Axes = None, keepdims: bool = False) -> Array:
@@ -74,62 +70,71 @@ def mean(x: Any, axis: Axes = None, keepdims: bool = False) -> Array:
     return divide(sum(x, axis, keepdims), _count(x, axis))
 
 
-def var(x: Any, axis: Axes = None, correction: float = 0.0, keepdims: bool = False) -> Array:
+def var(x: Any, axis: Axes = None, correction: float = 0, keepdims: bool = False) -> Array:
     """The mean squared distance from the mean, divided by the count less `correction`."""
     x = asarray(x)
     squares = square(subtract(x, mean(x, axis, keepdims=True)))
     return divide(sum(squares, axis, keepdims), builtins.max(_count(x, axis) - correction, 0))
 
 
-def std(x: Any, axis: Axes = None, correction: float = 0.0, keepdims: bool = False) -> Array:
+def std(x: Any, axis: Axes = None, correction: float = 0, keepdims: bool = False) -> Array:
     """The square root of the variance."""
     return sqrt(var(x, axis, correction, keepdims))
 
 
-def _extreme(name: str, choose: Callable[[List[Any]], Any], line: List[Any]) -> Any:
-    """The largest or smallest element, nan if any is nan: only then, or for inf - inf, is the sum nan."""
-    if not line:
+def _extreme(name: str, choose: Callable[[List[Any]], Any], x: Any, axis: Axes,
+             keepdims: bool) -> Array:
+    x = asarray(x)
+    if not _count(x, axis):
         raise ValueError(f"{name}: there is no {name} of zero elements")
-    total = builtins.sum(line)
-    if total != total and any_nan(line):
-        return math.nan
-    return choose(line)
+
+    def of_floats(line: List[Any]) -> Any:
+        """nan if any number is nan: only then, or for inf - inf, is the sum nan."""
+        total = builtins.sum(line)
+        return math.nan if total != total and any_nan(line) else choose(line)
+
+    return _reduce(x, axis, keepdims, of_floats if x.kind == "float" else choose)
 
 
 def any_nan(line: List[Any]) -> bool:
     """Whether any number of the line is not a number."""
-    return builtins.any(value != value for value in line)
+    return builtins.any(map(ne, line, line))
 
 
 def max(x: Any, axis: Axes = None, keepdims: bool = False) -> Array:
     """The largest element along the axes; nan if any is nan, ValueError if there is none."""
-    return _reduce(x, axis, keepdims, lambda line: _extreme("max", builtins.max, line))
+    return _extreme("max", builtins.max, x, axis, keepdims)
 
 
 def min(x: Any, axis: Axes = None, keepdims: bool = False) -> Array:
     """The smallest element along the axes; nan if any is nan, ValueError if there is none."""
-    return _reduce(x, axis, keepdims, lambda line: _extreme("min", builtins.min, line))
+    return _extreme("min", builtins.min, x, axis, keepdims)
 
 
 def any(x: Any, axis: Axes = None, keepdims: bool = False) -> Array:
     """Whether any element along the axes is true."""
-    return _reduce(x, axis, keepdims, lambda line: builtins.any(line), "bool")
+    return _reduce(x, axis, keepdims, builtins.any, "bool")
 
 
 def all(x: Any, axis: Axes = None, keepdims: bool = False) -> Array:
     """Whether all elements along the axes are true."""
-    return _reduce(x, axis, keepdims, lambda line: builtins.all(line), "bool")
+    return _reduce(x, axis, keepdims, builtins.all, "bool")
 
 
 def _first_largest(line: List[Any]) -> int:
-    if not line:
-        raise ValueError("argmax: there is no largest of zero elements")
-    for position, value in enumerate(line):
-        if value != value:
-            return position
+    if any_nan(line):
+        return list(map(ne, line, line)).index(True)
     return line.index(builtins.max(line))
 
 
 def argmax(x: Any, axis: Optional[int] = None, keepdims: bool = False) -> Array:
-    """The index of the first largest element along one axis; of the flat array for None."""
+    """The index of the first largest element (of the first nan, if there is one) along one axis.
+
+    Of the flat array for None. Raises ValueError over zero elements.
+    """
+    x = asarray(x)
+    if isinstance(axis, (tuple, list)):
+        raise TypeError(f"argmax: needs one axis or None, not {axis}")
+    if not _count(x, axis):
+        raise ValueError("argmax: there is no largest of zero elements")
     return _reduce(x, axis, keepdims, _first_largest, "int")

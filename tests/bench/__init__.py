@@ -1,0 +1,1 @@
+"""Speed against others, in ratios of one run:  python3 -m tests.bench"""

@@ -1,0 +1,104 @@
+"""Scaled dot-product attention, softmax(Q K^T / sqrt(d_k)) V (Vaswani et al., 2017, equation 1).
+
+Each query scores every key; the softmax of a row of scores is the weights with which the row's
+output mixes the values. The mask decides who may be looked at, the scores decide how much.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Optional
+
+from tinyformer.arrays import xp
+from tinyformer.autograd.operations.dropout import keep_factors
+from tinyformer.autograd.operations.operands import as_tensor, check_broadcast, floats, is_float
+from tinyformer.autograd.operations.probabilities import softmax_vjp
+from tinyformer.autograd.tensor import Tensor, record
+
+
+LOWEST = -1e30          # finite, and below any score that is not minus infinity
+
+
+def attention_weights(scores: Any) -> Any:
+    """The softmax of each row of scores (..., T, S), where -inf marks a key that may not be seen.
+
+    The largest score is subtracted, so that its own term is exp(0) = 1 and a sum is at least 1.
+    Only the sum of a row that may look nowhere is less, namely 0: it gets zeros, not 0 / 0.
+    """
+    largest = xp.maximum(xp.max(scores, axis=-1, keepdims=True), LOWEST)
+    e = xp.exp(scores - largest)
+    return e / xp.maximum(xp.sum(e, axis=-1, keepdims=True), 1.0)
+
+
+def closed(allowed: Any, dtype: Any) -> Any:
+    """What is added to scores: 0 where a query may look, minus infinity where not."""
+    return xp.where(allowed, xp.asarray(0.0, dtype), xp.asarray(-math.inf, dtype))
+
+
+def causal_mask(queries: int, keys: int) -> Any:
+    """(T, S), true where a query may look: the last query is aligned with the last key."""
+    ends = xp.reshape(xp.arange(queries) + (keys - queries), (queries, 1))
+    return xp.arange(keys) <= ends
+
+
+def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn_mask: Any = None,
+                                 dropout_p: float = 0.0, is_causal: bool = False,
+                                 scale: Optional[float] = None) -> Tensor:
+    """softmax(query key^T * scale) value: (..., T, K), (..., S, K), (..., S, V) -> (..., T, V).
+
+    `attn_mask`, broadcast to (..., T, S), is either bool, true where a query may look, or float,
+    added to the scores, with a gradient if it is a tensor that requires one. `is_causal` lets query
+    t of T see the keys up to t + S - T: the last sees all (PyTorch aligns the first ones instead).
+    `scale` is 1 / sqrt(K) unless given. A row that may look nowhere gives zeros, forward and
+    backward. Raises ValueError naming the shapes that do not fit.
+
+    With P the weights, O = P V: dV = P^T G and dP = G V^T; through the softmax
+    dS = P (dP - rowsum(dP P)); then dQ = scale dS K and dK = scale dS^T Q. Dropout multiplies P and
+    dP by the same factors.
+    """
+    query, key, value = floats(query), floats(key), floats(value)
+    mask = None if attn_mask is None else as_tensor(attn_mask)
+    _check_shapes(query, key, value, mask)
+    scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
+    q, k, v = query.data * scale, key.data, value.data
+    scores = xp.matmul(q, xp.matrix_transpose(k))
+    additive = mask is not None and is_float(mask)
+    if mask is not None:
+        scores = scores + (mask.data if additive else closed(mask.data, scores.dtype))
+    if is_causal:
+        scores = scores + closed(causal_mask(q.shape[-2], k.shape[-2]), scores.dtype)
+    weights = attention_weights(scores)
+    factors = keep_factors(tuple(weights.shape), dropout_p, weights.dtype) if dropout_p else None
+    mixed = weights if factors is None else weights * factors
+
+    def vjp(g: Any) -> Any:
+        d_mixed = xp.matmul(g, xp.matrix_transpose(v))
+        d_scores = softmax_vjp(d_mixed if factors is None else d_mixed * factors, weights)
+        d_query = xp.matmul(d_scores, k) * scale
+        d_key = xp.matmul(xp.matrix_transpose(d_scores), q)
+        d_value = xp.matmul(xp.matrix_transpose(mixed), g)
+        return (d_query, d_key, d_value, d_scores) if additive else (d_query, d_key, d_value)
+
+    edges: Any = [((query, key, value, mask) if additive else (query, key, value), vjp)]
+    if mask is not None and not additive:
+        edges.append((mask, None))
+    return record("scaled_dot_product_attention", xp.matmul(mixed, v), *edges)
+
+
+def _check_shapes(query: Tensor, key: Tensor, value: Tensor, mask: Optional[Tensor]) -> None:
+    if min(query.ndim, key.ndim, value.ndim) < 2 or query.shape[-1] != key.shape[-1] \
+            or key.shape[-2] != value.shape[-2]:
+        raise ValueError(f"attention: query {query.shape}, key {key.shape} and value {value.shape} "
+                         "do not fit: query and key need one width (the last length), key and "
+                         "value one number of positions (the last but one)")
+    if not key.shape[-2]:
+        raise ValueError(f"attention: key {key.shape} holds no position to look at")
+    for other in (key, value):
+        check_broadcast("attention, all axes but the last two", query.shape[:-2], other.shape[:-2])
+    scores = query.shape[:-1] + (key.shape[-2],)
+    if mask is None:
+        return
+    if any(have not in (1, want) for have, want in zip(mask.shape[::-1], scores[:-3:-1])):
+        raise ValueError(f"attention: a mask of shape {mask.shape} does not fit scores of shape "
+                         f"{scores}: the last two lengths must be equal, or 1 in the mask")
+    check_broadcast("attention, scores and mask", scores, mask.shape)

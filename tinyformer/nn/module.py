@@ -1,0 +1,203 @@
+"""Module: a layer is an object with parameters, and a model is a tree of layers.
+
+Parameters and child modules are plain attributes, also inside lists, tuples and dicts, found by
+walking the attributes in the order in which they were set. Nothing is registered. A parameter that
+two layers share is the same object in both, and counts once.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import Any, Dict, Iterator, List, Mapping, Set, Tuple
+
+from tinyformer.arrays import xp
+from tinyformer.autograd import Tensor
+from tinyformer.nn.printing import module_text
+
+
+class Parameter(Tensor):
+    """A tensor that training changes: it requires a gradient unless it is frozen."""
+
+    __slots__ = ()
+
+    def __init__(self, data: Any, dtype: Any = None, requires_grad: bool = True) -> None:
+        super().__init__(data, dtype, requires_grad)
+
+
+class Module:
+    """The base of all layers and models: subclasses set attributes and define `forward`.
+
+    Calling a module calls its `forward`. `training` is True until `eval()`; dropout asks for it.
+    """
+
+    training = True
+
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        return self.forward(*arguments, **options)
+
+    def forward(self, *arguments: Any, **options: Any) -> Any:
+        """The computation of the layer."""
+        raise NotImplementedError(f"{type(self).__name__} does not define forward()")
+
+    def named_children(self) -> Iterator[Tuple[str, Any]]:
+        """The (name, value) pairs of the parameters and modules that are attributes of this one."""
+        for name, value in vars(self).items():
+            yield from _members(name, value)
+
+    def named_modules(self, prefix: str = "") -> Iterator[Tuple[str, "Module"]]:
+        """This module and all below it with their dotted names, each once."""
+        seen: Set[int] = set()
+        for name, module in self._walk(prefix, ()):
+            if id(module) not in seen:
+                seen.add(id(module))
+                yield name, module
+
+    def _walk(self, prefix: str, above: Tuple[int, ...]) -> Iterator[Tuple[str, "Module"]]:
+        """This module and all below it, a shared one under each of its names; none below itself."""
+        yield prefix, self
+        above += (id(self),)
+        for name, child in self.named_children():
+            if isinstance(child, Module) and id(child) not in above:
+                yield from child._walk(_join(prefix, name), above)
+
+    def _all_names(self) -> Iterator[Tuple[str, Parameter]]:
+        """Every parameter under every name; a shared one comes several times."""
+        for prefix, module in self._walk("", ()):
+            for name, child in module.named_children():
+                if isinstance(child, Parameter):
+                    yield _join(prefix, name), child
+
+    def named_parameters(self) -> Iterator[Tuple[str, Parameter]]:
+        """Every parameter once, under the first of its names."""
+        seen: Set[int] = set()
+        for name, parameter in self._all_names():
+            if id(parameter) not in seen:
+                seen.add(id(parameter))
+                yield name, parameter
+
+    def parameters(self) -> List[Parameter]:
+        """Every parameter once."""
+        return [parameter for _, parameter in self.named_parameters()]
+
+    def n_parameters(self) -> int:
+        """The number of numbers in all parameters, shared ones counted once."""
+        return sum(parameter.size for parameter in self.parameters())
+
+    def state_dict(self) -> Dict[str, Tensor]:
+        """The parameters by name, without a copy; a shared one under its first name."""
+        return dict(self.named_parameters())
+
+    def load_state_dict(self, state: Mapping[str, Any], strict: bool = True) -> None:
+        """Take over the numbers of `state` (tensors, arrays or nested lists) by name.
+
+        A shared parameter may come under any of its names, or under several with the same numbers.
+        Raises ValueError that lists every missing, unexpected, mis-shaped and contradictory name,
+        before anything is changed; with strict=False missing and unexpected names are left alone.
+        """
+        parameters = dict(self._all_names())
+        given: Dict[str, Any] = {}
+        problems: List[str] = []
+        for name in parameters:
+            if name in state:
+                try:
+                    given[name] = _array(state[name])
+                except (TypeError, ValueError) as error:
+                    problems.append(f"{name}: {error}")
+        problems += _misfits(parameters, given)
+        if strict:
+            problems += [f"{' or '.join(names)}: missing, shape {parameters[names[0]].shape} needed"
+                         for names in _aliases(parameters) if not any(n in state for n in names)]
+            problems += [f"{name}: unexpected, there is no such parameter"
+                         for name in state if name not in parameters]
+        if problems:
+            raise ValueError(f"these weights do not fit {type(self).__name__}; nothing was "
+                             "changed:\n  " + "\n  ".join(problems))
+        for name, value in given.items():
+            parameters[name].data = value
+
+    def train(self, mode: bool = True) -> "Module":
+        """Switch dropout on, here and in all modules below; returns the module."""
+        for _, module in self.named_modules():
+            module.training = mode
+        return self
+
+    def eval(self) -> "Module":
+        """Switch dropout off, here and in all modules below; returns the module."""
+        return self.train(False)
+
+    @contextmanager
+    def evaluating(self) -> Iterator[None]:
+        """Inside, dropout is off; then every module is again as it was, also after an error."""
+        former = [(module, module.training) for _, module in self.named_modules()]
+        self.eval()
+        try:
+            yield
+        finally:
+            for module, mode in former:
+                module.training = mode
+
+    def freeze(self) -> "Module":
+        """Let training leave the parameters as they are: they require no gradient."""
+        for parameter in self.parameters():
+            parameter.requires_grad = False
+        return self
+
+    def unfreeze(self) -> "Module":
+        """Let training change the parameters again."""
+        for parameter in self.parameters():
+            parameter.requires_grad = True
+        return self
+
+    def zero_grad(self) -> None:
+        """Forget the gradients of all parameters."""
+        for parameter in self.parameters():
+            parameter.grad = None
+
+    def extra_repr(self) -> str:
+        """What stands between the parentheses when the module is printed."""
+        return ""
+
+    def __repr__(self) -> str:
+        return module_text(self)
+
+
+def _join(prefix: str, name: str) -> str:
+    return f"{prefix}.{name}" if prefix else name
+
+
+def _members(name: str, value: Any) -> Iterator[Tuple[str, Any]]:
+    """The parameters and modules in an attribute: itself, or what a list, tuple or dict holds."""
+    if isinstance(value, (Parameter, Module)):
+        yield name, value
+    elif isinstance(value, (list, tuple)):
+        for index, item in enumerate(value):
+            yield from _members(f"{name}.{index}", item)
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield from _members(f"{name}.{key}", item)
+
+
+def _array(value: Any) -> Any:
+    """A tensor, an array or nested lists as an array of the backend in use."""
+    return xp.asarray(value.data if isinstance(value, Tensor) else value)
+
+
+def _aliases(parameters: Mapping[str, Parameter]) -> List[List[str]]:
+    """The names of each parameter; more than one where it is shared."""
+    names: Dict[int, List[str]] = {}
+    for name, parameter in parameters.items():
+        names.setdefault(id(parameter), []).append(name)
+    return list(names.values())
+
+
+def _misfits(parameters: Mapping[str, Parameter], given: Mapping[str, Any]) -> List[str]:
+    """What is wrong with arrays for parameters: their shape, or two of them for a shared one."""
+    problems = []
+    for names in _aliases(parameters):
+        found = [name for name in names if name in given]
+        wrong = [name for name in found if tuple(given[name].shape) != parameters[name].shape]
+        problems += [f"{name}: shape {tuple(given[name].shape)} given, {parameters[name].shape} "
+                     "needed" for name in wrong]
+        if not wrong and any(not xp.all(given[name] == given[found[0]]) for name in found[1:]):
+            problems.append(f"{' and '.join(found)}: different numbers for one shared parameter")
+    return problems
