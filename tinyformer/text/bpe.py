@@ -18,7 +18,9 @@ from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple
 
 from .bytelevel import BYTES, byte_word, split_bytes, to_bytes
 from .corpus import Corpus, Progress, count_words
+from .explain import merges_explained
 from .normalise import Normaliser
+from .report import Block
 from .tokenizer import Piece, Tokenizer
 from .trace import Ancestry, Trace, ancestry
 from .trainer import Plan, check_size, learn_vocabulary, limited
@@ -60,7 +62,7 @@ class BPE(Tokenizer):
                 raise ValueError(f"merge {rank}, {left!r} + {right!r}, makes {left + right!r}, "
                                  f"which is not among the {len(self.tokens)} pieces")
             self.ranks.setdefault((left, right), rank)
-        self.normalise = Normaliser(lowercase, False, False)
+        self.normalise = None if byte_level else Normaliser(lowercase, False, False)
         self.trace: Optional[Trace] = None
 
     @classmethod
@@ -88,7 +90,7 @@ class BPE(Tokenizer):
 
     def words(self, chunk: str) -> List[Word]:
         """One word: its bytes, or its characters."""
-        if self.byte_level:
+        if self.normalise is None:
             word = byte_word(chunk)
         else:
             word = word_of(self.normalise.spans(chunk))
@@ -112,6 +114,10 @@ class BPE(Tokenizer):
             else:
                 pieces.append((known, start, end))
         return pieces
+
+    def explain_word(self, word: str) -> List[Block]:
+        """The merges, in the order they are made."""
+        return merges_explained(self, word)
 
     def decode(self, ids: Iterable[int], skip_special_tokens: bool = True) -> str:
         """The text of `ids`. Bytes that are not UTF-8 become U+FFFD (`decode_bytes` keeps them).
@@ -160,8 +166,7 @@ class BPE(Tokenizer):
         settings: Dict[str, Any] = dict(byte_level=byte_level, suffix=suffix, lowercase=lowercase,
                                         special_tokens=special_tokens)
         blank = cls(special_tokens, [], **settings)
-        words = count_words(texts, blank.chunks, lambda chunk: [word[0] for word in blank.words(chunk)],
-                            progress)
+        words = count_words(texts, blank.chunks, blank.word_texts, progress)
         words = limited(words, limit_alphabet)
         plan = Plan(blank.spell, str.__add__, vocab_size, special_tokens, criterion, min_frequency,
                     trace, progress)

@@ -22,7 +22,7 @@ Block = Tuple[Any, ...]
 
 def as_text(blocks: Sequence[Block]) -> str:
     """The blocks as lines for a terminal."""
-    return "\n".join(_LAYOUT[block[0]](*block[1:]) for block in blocks)
+    return "\n".join(_LAYOUT[block[0]](*block[1:]) for block in blocks).lstrip("\n")
 
 
 def visible(text: str) -> str:

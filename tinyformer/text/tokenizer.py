@@ -19,6 +19,9 @@ from typing import Any, Collection, Dict, Iterable, List, Optional, Sequence, Tu
 from .cache import Cache
 from .encoding import (NOTHING, Encoding, Row, Template, align_labels, assembled, check_truncation,
                        detokenize, padded, special, truncated)
+from .explain import Explanation, explain
+from .normalise import Normaliser
+from .report import Block
 from .vocabulary import check_unique
 from .words import Word
 
@@ -44,6 +47,7 @@ class Tokenizer:
       (unless `allow_special` says no), and `decode` leaves them out.
     """
 
+    normalise: Optional[Normaliser] = None  # None: the text stays as it is
     odd_to_first = False  # which text of a truncated pair keeps an odd token: see encoding._share
 
     def __init__(self, tokens: Iterable[str], special_tokens: Sequence[str] = ()) -> None:
@@ -72,6 +76,10 @@ class Tokenizer:
         """The pieces of a word."""
         raise NotImplementedError
 
+    def word_texts(self, chunk: str) -> List[str]:
+        """The words of a chunk without their places: what training counts."""
+        return [word for word, _, _ in self.words(chunk)]
+
     # What may differ between models
 
     def token_of(self, piece: int, text: str) -> str:
@@ -84,6 +92,10 @@ class Tokenizer:
 
     def decode(self, ids: Iterable[int], skip_special_tokens: bool = True) -> str:
         """The text of `ids`."""
+        raise NotImplementedError
+
+    def explain_word(self, word: str) -> List[Block]:
+        """What the model tried on a word, as blocks of a report."""
         raise NotImplementedError
 
     # The vocabulary
@@ -115,7 +127,7 @@ class Tokenizer:
     def encode_ids(self, text: str, *, allow_special: Allowed = True) -> List[int]:
         """The ids of a text, nothing added. The fast way: what was cut once is remembered."""
         ids: List[int] = []
-        for _, part, special_id in self._parts(text, allow_special):
+        for _, part, special_id in self.parts(text, allow_special):
             if special_id is None:
                 ids += chain.from_iterable(map(self._ids.__getitem__, self.chunks(part)))
             else:
@@ -212,9 +224,13 @@ class Tokenizer:
         """The exact slice of the source of each token: see `encoding.detokenize`."""
         return detokenize(text, encoding)
 
+    def explain(self, text: str) -> Explanation:
+        """Why a text is cut as it is: print it, or make a page of it. See `explain.explain`."""
+        return explain(self, text)
+
     # Parts of encoding
 
-    def _parts(self, text: str, allowed: Allowed) -> List[Tuple[int, str, Optional[int]]]:
+    def parts(self, text: str, allowed: Allowed) -> List[Tuple[int, str, Optional[int]]]:
         """The text split at the special tokens in it: (start, part, id of the special token)."""
         pattern = self._special_pattern(allowed)
         parts: List[Tuple[int, str, Optional[int]]] = []
@@ -244,7 +260,7 @@ class Tokenizer:
         offsets: List[Tuple[int, int]] = []
         words: List[int] = []
         word, cuts = 0, self._cuts
-        for shift, part, special_id in self._parts(text, allowed):
+        for shift, part, special_id in self.parts(text, allowed):
             if special_id is not None:
                 ids.append(special_id)
                 tokens.append(part)

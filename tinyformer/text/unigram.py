@@ -16,8 +16,10 @@ import re
 from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple
 
 from .corpus import Corpus, Progress, count_words
+from .explain import lattice_explained
 from .lattice import Lattice, Path
 from .normalise import Normaliser
+from .report import Block
 from .tokenizer import Piece, Tokenizer
 from .trainer import check_size
 from .unigram_training import learn_pieces
@@ -57,7 +59,7 @@ class Unigram(Tokenizer):
         self.scores = [score for _, score in pieces]
         self.unk_id, self.byte_fallback = unk_id, byte_fallback
         self.marker, self.lowercase = marker, lowercase
-        self.normalise = Normaliser(lowercase, False, False)
+        self.normalise: Normaliser = Normaliser(lowercase, False, False)
         plain = [(token, i) for token, i in self.vocab.items() if token and i != unk_id
                  and token not in self.special_tokens
                  and not (byte_fallback and BYTE_TOKEN.match(token))]
@@ -162,6 +164,10 @@ class Unigram(Tokenizer):
         """The token; for the unknown piece the text that is unknown."""
         return text if piece == self.unk_id else self.tokens[piece]
 
+    def explain_word(self, word: str) -> List[Block]:
+        """The best segmentations with their probabilities."""
+        return lattice_explained(self, word)
+
     def decode(self, ids: Iterable[int], skip_special_tokens: bool = True) -> str:
         """The text of `ids`: markers become spaces, byte pieces characters.
 
@@ -190,8 +196,7 @@ class Unigram(Tokenizer):
         """
         check_size(vocab_size)
         blank = cls([(unk_token, 0.0)], marker=marker, lowercase=lowercase)
-        words = count_words(texts, chunks, lambda chunk: [word[0] for word in blank.words(chunk)],
-                            progress)
+        words = count_words(texts, chunks, blank.word_texts, progress)
         first = [unk_token, *(token for token in special_tokens if token != unk_token)]
         learnt = learn_pieces(words, vocab_size - len(first), max_piece, min_frequency, progress)
         return cls([(token, 0.0) for token in first] + learnt, marker=marker, lowercase=lowercase,

@@ -16,8 +16,10 @@ import re
 from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple
 
 from .corpus import Corpus, Progress, count_words
+from .explain import greedy_explained
 from .merges import Merge
 from .normalise import Normaliser
+from .report import Block
 from .tokenizer import Allowed, Piece, Tokenizer
 from .trace import Ancestry, Trace, ancestry
 from .trainer import Plan, check_size, learn_vocabulary, limited
@@ -95,7 +97,8 @@ class WordPiece(Tokenizer):
         if "[UNK]" not in self.vocab:
             raise ValueError(f"the vocabulary has no [UNK] among its {len(self.tokens)} pieces: "
                              "words that cannot be cut need it")
-        self.normalise = Normaliser(lowercase, strip_accents, handle_chinese_chars, profile)
+        self.normalise: Normaliser = Normaliser(lowercase, strip_accents, handle_chinese_chars,
+                                                profile)
         self.odd_to_first = profile == "google"
         self.max_word = MAX_WORD[profile]
         self._unknown = self.vocab["[UNK]"]
@@ -180,6 +183,38 @@ class WordPiece(Tokenizer):
             pieces.append((piece, start, end))
             start, table = end, self._next
         return pieces
+
+    def candidates(self, word: str, start: int) -> Tuple[List[Tuple[str, Optional[int]]],
+                                                         Optional[int]]:
+        """What `segment` tries from `start` on: each candidate with its id (None: a miss).
+
+        The last one is the hit, and where it ends is the second result; None if all missed.
+        """
+        table, mark = (self._next, "##") if start else (self._first, "")
+        tried: List[Tuple[str, Optional[int]]] = []
+        for end in range(min(len(word), start + self._longest), start, -1):
+            tried.append((mark + word[start:end], table.get(word[start:end])))
+            if tried[-1][1] is not None:
+                return tried, end
+        return tried, None
+
+    def any_segmentation(self, word: str) -> Optional[List[str]]:
+        """The fewest pieces that make up a word, greedy or not; None if there are none."""
+        best: List[Optional[List[str]]] = [[]] + [None] * len(word)
+        for start in range(len(word)):
+            before = best[start]
+            if before is None:
+                continue
+            table, mark = (self._next, "##") if start else (self._first, "")
+            for end in range(start + 1, min(len(word), start + self._longest) + 1):
+                so_far = best[end]
+                if word[start:end] in table and (so_far is None or len(so_far) > len(before) + 1):
+                    best[end] = before + [mark + word[start:end]]
+        return best[-1]
+
+    def explain_word(self, word: str) -> List[Block]:
+        """The candidates of the greedy match, hit or miss."""
+        return greedy_explained(self, word)
 
     def chunk_ids(self, chunk: str) -> Tuple[int, ...]:
         """The ids of a chunk, by the way through translation tables that keeps no spans."""
