@@ -57,6 +57,20 @@ def test_overflow_is_kept_only_on_request():
     assert "2 more in overflow" in repr(windows)
 
 
+@pytest.mark.parametrize("truncation, side, first, second", [
+    ("only_first", "right", WORDS[:4], WORDS[:2]), ("only_first", "left", WORDS[6:], WORDS[:2]),
+    ("longest_first", "left", WORDS[6:], WORDS[:2])])
+def test_which_end_of_which_text_is_cut(truncation, side, first, second):
+    how = dict(max_length=9, truncation=truncation, truncation_side=side)
+    assert TOKENIZER.encode(TEXT, "one two", **how).tokens == [
+        "[CLS]", *first, "[SEP]", *second, "[SEP]"]
+    swapped = TOKENIZER.encode("one two", TEXT, **dict(
+        how, truncation=truncation.replace("first", "second") if "only" in truncation else truncation))
+    assert swapped.tokens == ["[CLS]", *second, "[SEP]", *first, "[SEP]"]
+    every = TOKENIZER.encode(TEXT, "one two", return_overflow=True, **how)
+    assert [len(window) for window in [every, *every.overflow]] == [9, 9, 7]
+
+
 def test_the_google_profile_gives_the_odd_token_to_the_first():
     google = WordPiece(TOKENIZER.tokens, profile="google")
     pair = "one two three four five", "six seven eight nine ten"

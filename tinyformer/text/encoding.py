@@ -139,8 +139,7 @@ def _rooms(lengths: List[int], room: int, truncation: str, odd_to_first: bool) -
         raise ValueError(
             f"truncation {truncation!r}: {sum(lengths)} tokens are {excess} more than the room of "
             f"{room}, but that text has only {lengths[side]}")
-    lengths[side] -= excess
-    return lengths
+    return [length - excess * (i == side) for i, length in enumerate(lengths)]
 
 
 def _share(first: int, second: int, room: int, odd_to_first: bool) -> Tuple[int, int]:

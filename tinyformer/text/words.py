@@ -14,10 +14,10 @@ from .normalise import Span, Table, is_punctuation
 
 # Maximal runs without white space as `normalise.is_whitespace` defines it. Nothing that normalising
 # or splitting does looks across white space, so such a chunk of raw text can be handled, and
-# remembered, by itself. (`str.split()` also splits at vertical tab, form feed, U+001C-1F and
-# U+0085, which cleaning deletes.)
+# remembered, by itself. `str.split()` also splits at vertical tab, form feed, U+001C-1F and U+0085
+# (PyPy's at U+180E too), which cleaning deletes.
 CHUNK = re.compile("[^ \t\n\r\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+")
-_MISLEADS_SPLIT = re.compile("[\x0b\x0c\x1c-\x1f\x85]")
+_MISLEADS_SPLIT = re.compile("[\x0b\x0c\x1c-\x1f\x85\u180e]")
 
 Word = Tuple[str, Sequence[int], Sequence[int]]
 """A word, and for each of its characters where in the source it starts, and where it ends."""
