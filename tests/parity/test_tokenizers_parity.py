@@ -179,6 +179,8 @@ def test_random_pairs_truncated_and_padded(both):
         how = dict(max_length=generator.randint(4, 16), stride=generator.choice((0, 0, 1, 2)))
         strategy = generator.choice(("longest_first", "only_first", "only_second"))
         side = generator.choice(("left", "right"))
+        if how["stride"] >= how["max_length"] - (2 if second is None else 3):
+            continue  # refused here at once; there only when something is cut
         try:
             theirs.enable_truncation(strategy=strategy, direction=side, **how)
             right = theirs.encode(first, second)
