@@ -27,6 +27,8 @@ Span = Tuple[str, int, int]
 """A character of the normalised text, and the slice [start, end) of the source that it came
 from."""
 
+Step = Callable[[List[Span]], List[Span]]
+
 PROFILES = ("hf", "google")
 
 # Chinese characters as BERT counts them: no kana, no Hangul, no later extensions.
@@ -90,6 +92,28 @@ def strip_mark(char: str) -> str:
     return "" if unicodedata.category(char) == "Mn" else char
 
 
+class Table(Dict[int, str]):
+    """A character function as a table for `str.translate` that fills itself with the characters it
+    meets."""
+    def __init__(self, *functions: Callable[[str], str]) -> None:
+        super().__init__()
+        self.functions = functions
+
+    def __missing__(self, code: int) -> str:
+        text = chr(code)
+        for function in self.functions:
+            text = "".join(map(function, text))
+        self[code] = text
+        return text
+
+    def apply(self, spans: List[Span]) -> List[Span]:
+        """The function on every character of a list of spans."""
+        return [(new, start, end) for char, start, end in spans for new in self[ord(char)]]
+
+
+_PARTS = Table(lambda char: unicodedata.normalize("NFD", char))
+
+
 def decompose(spans: List[Span]) -> List[Span]:
     """Unicode's canonical decomposition (NFD) of the text, each result keeping the span of its
     source.
@@ -97,8 +121,9 @@ def decompose(spans: List[Span]) -> List[Span]:
     A character becomes its parts; then each run of combining marks is sorted, stably, by combining
     class.
     """
-    parts = [(part, start, end) for char, start, end in spans
-             for part in unicodedata.normalize("NFD", char)]
+    parts = [(part, start, end) for char, start, end in spans for part in _PARTS[ord(char)]]
+    if unicodedata.is_normalized("NFD", "".join([part for part, _, _ in parts])):
+        return parts
     first = 0
     while first < len(parts):
         last = first
@@ -115,21 +140,6 @@ def lower_whole(spans: List[Span]) -> List[Span]:
     a final one."""
     lowered = iter("".join(char for char, _, _ in spans).lower())
     return [(next(lowered), start, end) for char, start, end in spans for _ in char.lower()]
-
-
-class Table(Dict[int, str]):
-    """A character function as a table for `str.translate` that fills itself with the characters it
-    meets."""
-    def __init__(self, *functions: Callable[[str], str]) -> None:
-        super().__init__()
-        self.functions = functions
-
-    def __missing__(self, code: int) -> str:
-        text = chr(code)
-        for function in self.functions:
-            text = "".join(map(function, text))
-        self[code] = text
-        return text
 
 
 class Normaliser:
@@ -161,6 +171,7 @@ class Normaliser:
         last = [strip_mark] * self.strips + [str.lower] * (lowercase and not google)
         self._first, self._last = Table(*first), Table(*last)
         self._lower_whole = lowercase and google
+        self._steps = self._plan()
 
     def settings(self) -> Dict[str, Any]:
         """The arguments of the constructor."""
@@ -188,25 +199,20 @@ class Normaliser:
         the source."""
         spans = [(char, i, i + 1) for i, char in enumerate(text)]
         done = [("source", spans)]
-        for name, step in self._plan():
+        for name, step in self._steps:
             spans = step(spans)
             done.append((name, spans))
         return done
 
-    def _plan(self) -> List[Tuple[str, Callable[[List[Span]], List[Span]]]]:
+    def _plan(self) -> List[Tuple[str, Step]]:
         google = self.profile == "google"
-        plan = [("clean", _each(clean_google if google else clean))]
+        plan: List[Tuple[str, Step]] = [("clean", Table(clean_google if google else clean).apply)]
         if self.handle_chinese_chars:
-            plan.append(("space CJK", _each(space_cjk)))
-        strip = [("decompose", decompose),
-                 ("strip accents", _each(strip_mark))] if self.strips else []
-        lower = [("lower", lower_whole if google else _each(str.lower))] if self.lowercase else []
+            plan.append(("space CJK", Table(space_cjk).apply))
+        strip: List[Tuple[str, Step]] = []
+        if self.strips:
+            strip = [("decompose", decompose), ("strip accents", Table(strip_mark).apply)]
+        lower: List[Tuple[str, Step]] = []
+        if self.lowercase:
+            lower = [("lower", lower_whole if google else Table(str.lower).apply)]
         return plan + (lower + strip if google else strip + lower)
-
-
-def _each(function: Callable[[str], str]) -> Callable[[List[Span]], List[Span]]:
-    """The step on spans that a function on single characters stands for."""
-    def step(spans: List[Span]) -> List[Span]:
-        return [(new, start, end) for char, start, end in spans for new in function(char)]
-
-    return step

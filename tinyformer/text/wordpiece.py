@@ -159,8 +159,8 @@ class WordPiece(Tokenizer):
         return "[CLS]", "[SEP]"
 
     def chunks(self, text: str) -> List[str]:
-        """What stands between white space."""
-        return chunks(text)
+        """What stands between white space; a Chinese character by itself, if it is to be a word."""
+        return chunks(text, self.normalise.handle_chinese_chars)
 
     def words(self, chunk: str) -> List[Word]:
         """Normalised, and every punctuation character by itself."""
@@ -267,7 +267,8 @@ class WordPiece(Tokenizer):
         """
         normalise = Normaliser(lowercase, strip_accents, handle_chinese_chars, profile)
         check_size(vocab_size)
-        words = count_words(texts, chunks, lambda chunk: split_words(normalise(chunk)), progress)
+        words = count_words(texts, lambda text: chunks(text, handle_chinese_chars),
+                            lambda chunk: split_words(normalise(chunk)), progress)
         words = limited(words, limit_alphabet)
         plan = Plan(spell, join, vocab_size, special_tokens, criterion, min_frequency, trace,
                     progress)

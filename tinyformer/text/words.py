@@ -10,22 +10,32 @@ from __future__ import annotations
 import re
 from typing import List, Sequence, Tuple
 
-from .normalise import Span, Table, is_punctuation
+from .normalise import CJK_RANGES, Span, Table, is_punctuation
 
 # Maximal runs without white space as `normalise.is_whitespace` defines it. Nothing that normalising
 # or splitting does looks across white space, so such a chunk of raw text can be handled, and
 # remembered, by itself. `str.split()` also splits at vertical tab, form feed, U+001C-1F and U+0085
 # (PyPy's at U+180E too), which cleaning deletes.
-CHUNK = re.compile("[^ \t\n\r\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+")
+_SPACES = " \t\n\r\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
+_CJK = "".join(f"{chr(low)}-{chr(high)}" for low, high in CJK_RANGES)
+_CHUNK = re.compile(f"[^{_SPACES}]+")
+_CHUNK_OR_CJK = re.compile(f"[{_CJK}]|[^{_SPACES}{_CJK}]+")
+_ANY_CJK = re.compile(f"[{_CJK}]")
 _MISLEADS_SPLIT = re.compile("[\x0b\x0c\x1c-\x1f\x85\u180e]")
 
 Word = Tuple[str, Sequence[int], Sequence[int]]
 """A word, and for each of its characters where in the source it starts, and where it ends."""
 
 
-def chunks(text: str) -> List[str]:
-    """The runs of raw text between white space."""
-    return CHUNK.findall(text) if _MISLEADS_SPLIT.search(text) else text.split()
+def chunks(text: str, cjk: bool = False) -> List[str]:
+    """The runs of raw text between white space; with `cjk` every Chinese character by itself.
+
+    >>> chunks("a  b漢c", cjk=True)
+    ['a', 'b', '漢', 'c']
+    """
+    if cjk and not text.isascii() and _ANY_CJK.search(text):
+        return _CHUNK_OR_CJK.findall(text)
+    return _CHUNK.findall(text) if _MISLEADS_SPLIT.search(text) else text.split()
 
 
 def _isolate(char: str) -> str:
@@ -49,7 +59,7 @@ def split_spans(spans: List[Span]) -> List[Word]:
     words: List[Word] = []
     begin = 0
     for i, (char, _, _) in enumerate(spans + [(" ", 0, 0)]):
-        if char == " " or is_punctuation(char):
+        if _ISOLATED[ord(char)] != char or char == " ":
             if i > begin:
                 words.append(word_of(spans[begin:i]))
             if char != " ":
