@@ -57,6 +57,7 @@ class Tokenizer:
         self.special_tokens = tuple(token for token in special_tokens if token in self.vocab)
         self._any_special = _any_of(self.special_tokens)
         self._special_ids = {self.vocab[token] for token in self.special_tokens}
+        self._wrapping: Optional[Template] = None
         self._ids: Cache[Tuple[int, ...]] = Cache(self.chunk_ids)
         self._cuts: Cache[Cut] = Cache(self.cut)
         self._spelled: Cache[Spelling] = Cache(self.spelled)
@@ -81,6 +82,11 @@ class Tokenizer:
         return [word for word, _, _ in self.words(chunk)]
 
     # What may differ between models
+
+    def plain(self, text: str) -> Optional[Tuple[str, List[str]]]:
+        """A short way for texts whose characters keep their places: the text as the model sees it,
+        and its words in order. None: there is no short way for this text."""
+        return None
 
     def token_of(self, piece: int, text: str) -> str:
         """How the token list shows a piece that stands for `text`."""
@@ -255,32 +261,55 @@ class Tokenizer:
 
     def _row(self, text: str, allowed: Allowed) -> Row:
         """Ids, tokens, offsets and word ids of one text."""
-        ids: List[int] = []
-        tokens: List[str] = []
-        offsets: List[Tuple[int, int]] = []
-        words: List[int] = []
-        word, cuts = 0, self._cuts
+        row: Row = ([], [], [], [])
+        n_words = 0
         for shift, part, special_id in self.parts(text, allowed):
+            plain = None if special_id is not None else self.plain(part)
             if special_id is not None:
-                ids.append(special_id)
-                tokens.append(part)
-                offsets.append((shift, shift + len(part)))
-                words.append(word)
-                word += 1
-                continue
-            place = 0
-            for chunk in self.chunks(part):
-                place = part.index(chunk, place)  # nothing but white space is skipped
-                new_ids, new_tokens, places, n_words = cuts[chunk]
-                ids += new_ids
-                tokens += new_tokens
-                at = shift + place
-                for start, end, number in places:
-                    offsets.append((at + start, at + end))
-                    words.append(word + number)
-                word += n_words
-                place += len(chunk)
-        return ids, tokens, offsets, words
+                row[0].append(special_id)
+                row[1].append(part)
+                row[2].append((shift, shift + len(part)))
+                row[3].append(n_words)
+                n_words += 1
+            elif plain is not None:
+                n_words = self._add_plain(row, shift, n_words, *plain)
+            else:
+                n_words = self._add_chunks(row, shift, n_words, part)
+        return row
+
+    def _add_plain(self, row: Row, shift: int, number: int, text: str, words: List[str]) -> int:
+        """Add the pieces of a plain text to a row. Returns the number of its next word."""
+        ids, tokens, offsets, numbers = row
+        spelled, place = self._spelled, 0
+        for word in words:
+            place = text.index(word, place)  # nothing but white space is skipped
+            new_ids, new_tokens, slices = spelled[word]
+            ids += new_ids
+            tokens += new_tokens
+            at = shift + place
+            for start, end in slices:
+                offsets.append((at + start, at + end))
+                numbers.append(number)
+            number += 1
+            place += len(word)
+        return number
+
+    def _add_chunks(self, row: Row, shift: int, number: int, text: str) -> int:
+        """Add the pieces of any text to a row. Returns the number of its next word."""
+        ids, tokens, offsets, numbers = row
+        cuts, place = self._cuts, 0
+        for chunk in self.chunks(text):
+            place = text.index(chunk, place)  # nothing but white space is skipped
+            new_ids, new_tokens, places, n_words = cuts[chunk]
+            ids += new_ids
+            tokens += new_tokens
+            at = shift + place
+            for start, end, word in places:
+                offsets.append((at + start, at + end))
+                numbers.append(number + word)
+            number += n_words
+            place += len(chunk)
+        return number
 
     def _word_row(self, words: Sequence[str], allowed: Allowed) -> Row:
         """`_row` for a list of words."""
@@ -308,11 +337,14 @@ class Tokenizer:
         return truncated(rows, template, room, stride=stride, odd_to_first=self.odd_to_first, **how)
 
     def _template(self) -> Template:
+        if self._wrapping is not None:
+            return self._wrapping
         names = self.template()
         if names is None:
             return NOTHING
         begin, end = names
-        return special(begin, self.id_of(begin)), special(end, self.id_of(end))
+        self._wrapping = special(begin, self.id_of(begin)), special(end, self.id_of(end))
+        return self._wrapping
 
 
 def _any_of(tokens: Collection[str]) -> Optional["re.Pattern[str]"]:

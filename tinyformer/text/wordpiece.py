@@ -164,9 +164,14 @@ class WordPiece(Tokenizer):
 
     def words(self, chunk: str) -> List[Word]:
         """Normalised, and every punctuation character by itself."""
-        if is_plain(chunk):
-            return split_plain(chunk.lower() if self.normalise.lowercase else chunk)
         return split_spans(self.normalise.spans(chunk))
+
+    def plain(self, text: str) -> Optional[Tuple[str, List[str]]]:
+        """ASCII without controls: only lower-cased, so the words stand where they stood."""
+        if not is_plain(text):
+            return None
+        text = text.lower() if self.normalise.lowercase else text
+        return text, split_plain(text)
 
     def segment(self, word: str) -> List[Piece]:
         """Cut a normalised word, longest match first."""

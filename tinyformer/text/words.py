@@ -74,18 +74,16 @@ def word_of(spans: List[Span]) -> Word:
             [end for _, _, end in spans])
 
 
+_ODD = re.compile("[^\t\n\r -~]")
+_PLAIN_WORDS = re.compile("[0-9A-Za-z]+|[^0-9A-Za-z \t\n\r]")
+
+
 def is_plain(text: str) -> bool:
-    """Whether the text is printable ASCII, in which normalising can change nothing but case."""
-    return text.isascii() and text.isprintable()
+    """Whether the text is ASCII without controls, in which normalising can change nothing but case,
+    and every character keeps its place."""
+    return not _ODD.search(text)
 
 
-_PLAIN_WORDS = re.compile("[0-9A-Za-z]+|[^0-9A-Za-z ]")
-
-
-def split_plain(text: str) -> List[Word]:
-    """`split_spans` of a text that is its own source, for `is_plain` texts."""
-    words: List[Word] = []
-    for match in _PLAIN_WORDS.finditer(text):
-        start, end = match.span()
-        words.append((match[0], range(start, end), range(start + 1, end + 1)))
-    return words
+def split_plain(text: str) -> List[str]:
+    """`split_words`, for `is_plain` texts."""
+    return _PLAIN_WORDS.findall(text)
