@@ -46,7 +46,8 @@ def test_windows():
                 for (a, b), (c, d) in zip(windows, windows[1:]):
                     assert b - c == stride and b - a == room and d > b
                 mirrored = [(length - b, length - a) for a, b in windows]
-                assert [(w.start, w.stop) for w in _windows(length, room, stride, "left")] == mirrored
+                left = _windows(length, room, stride, "left")
+                assert [(w.start, w.stop) for w in left] == mirrored
 
 
 def test_overflow_is_kept_only_on_request():
@@ -64,8 +65,10 @@ def test_which_end_of_which_text_is_cut(truncation, side, first, second):
     how = dict(max_length=9, truncation=truncation, truncation_side=side)
     assert TOKENIZER.encode(TEXT, "one two", **how).tokens == [
         "[CLS]", *first, "[SEP]", *second, "[SEP]"]
-    swapped = TOKENIZER.encode("one two", TEXT, **dict(
-        how, truncation=truncation.replace("first", "second") if "only" in truncation else truncation))
+    if "only" in truncation:
+        how["truncation"] = "only_second"
+    swapped = TOKENIZER.encode("one two", TEXT, **how)
+    how["truncation"] = truncation
     assert swapped.tokens == ["[CLS]", *second, "[SEP]", *first, "[SEP]"]
     every = TOKENIZER.encode(TEXT, "one two", return_overflow=True, **how)
     assert [len(window) for window in [every, *every.overflow]] == [9, 9, 7]
@@ -85,10 +88,12 @@ def test_the_google_profile_gives_the_odd_token_to_the_first():
     (dict(max_length=2), "max_length 2 - 2 special = 0: no room"),
     (dict(max_length=1), "max_length 1 - 2 special = -1: no room"),
     (dict(max_length=3, pair="one"), "max_length 3 - 3 special = 0"),
-    (dict(max_length=5, truncation="longest"), "'longest': choose one of longest_first, only_first"),
+    (dict(max_length=5, truncation="longest"),
+     "'longest': choose one of longest_first, only_first"),
     (dict(max_length=5, truncation_side="top"), "'top': choose left or right"),
     (dict(max_length=8, truncation="only_second"), "needs a second text"),
-    (dict(max_length=8, truncation="only_second", pair="one two"), "12 tokens are 7 more .* room of 5.* only 2"),
+    (dict(max_length=8, truncation="only_second", pair="one two"),
+     "12 tokens are 7 more .* room of 5.* only 2"),
     (dict(max_length=6, stride=2, pair=TEXT), "stride 2 must be below the 1 tokens"),
     (dict(allow_special={"[FOO]"}), r"'\[FOO\]' is not a special token; there are \[PAD\] \[UNK\]"),
 ])
@@ -130,7 +135,8 @@ def test_padding():
     batch = TOKENIZER.encode_batch(["one", ("two", "three four")], padding="longest",
                                    padding_side="left")
     assert [len(e) for e in batch] == [6, 6]
-    assert batch[0].tokens[:4] == ["[PAD]"] * 3 + ["[CLS]"] and batch[0].attention_mask == [0] * 3 + [1] * 3
+    assert batch[0].tokens[:4] == ["[PAD]"] * 3 + ["[CLS]"]
+    assert batch[0].attention_mask == [0] * 3 + [1] * 3
     assert [len(e) for e in TOKENIZER.encode_batch(["one"] * 2)] == [3, 3]
     assert TOKENIZER.encode_batch([], padding="longest") == []
     windows, = TOKENIZER.encode_batch([TEXT], padding=9, max_length=7, return_overflow=True)
@@ -183,5 +189,6 @@ def test_long_texts_stay_linear():
 
 def test_copies():
     for twin in (copy.deepcopy(TOKENIZER), pickle.loads(pickle.dumps(TOKENIZER))):
-        assert twin.encode(TEXT) == TOKENIZER.encode(TEXT) and twin.settings() == TOKENIZER.settings()
+        assert twin.encode(TEXT) == TOKENIZER.encode(TEXT)
+        assert twin.settings() == TOKENIZER.settings()
     assert TOKENIZER.encode("one") != TOKENIZER.encode("two")

@@ -113,8 +113,8 @@ def test_ties_and_runners_up_are_counted_right():
     from tinyformer.text.wordpiece import join, spell
     generator = random.Random(4)
     for criterion in ("count", "score"):
-        words = {"".join(generator.choices("abc", k=generator.randint(2, 6))): generator.randint(1, 4)
-                 for _ in range(12)}
+        words = {"".join(generator.choices("abc", k=generator.randint(2, 6))):
+                 generator.randint(1, 4) for _ in range(12)}
         learner = Learner(words, spell, join, criterion, 1)
         for right in learn_naive(words, spell, join, criterion, 1):
             merge = learner.best()
