@@ -6,5 +6,6 @@ import ast
 import pathlib
 
 for page in sorted(pathlib.Path(__file__).parent.glob("[a-z]*.py")):
-    summary = (ast.get_docstring(ast.parse(page.read_text(encoding="utf-8"))) or "").split("\n", 1)[0]
+    words = ast.get_docstring(ast.parse(page.read_text(encoding="utf-8"))) or ""
+    summary = words.split("\n", 1)[0]
     print(f"python3 -m examples.{page.stem:<16} {summary}")

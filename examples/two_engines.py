@@ -1,8 +1,9 @@
 """One source on two engines that check each other.
 
-The same seed gives the same weights, batches and dropout masks in pure Python and in NumPy, so two runs in
-float64 show the same losses to the last few bits, although one adds numbers in lists and the other in
-compiled loops. An error in either would have to be made twice, in the same way, to go unseen.
+The same seed gives the same weights, batches and dropout masks in pure Python and in NumPy, so two
+runs in float64 show the same losses to the last few bits, although one adds numbers in lists and
+the other in compiled loops. An error in either would have to be made twice, in the same way, to go
+unseen.
 
 Where NumPy is not installed the page compares the pure engine with itself, from the same seed.
 """
@@ -26,7 +27,8 @@ def losses(backend: str, steps: int = 20) -> List[float]:
     ids = [letters.index(letter) for letter in SENTENCE * 4]
     with tf.use_backend(backend), tf.set_default_dtype("float64"):
         tf.manual_seed(3)
-        model = DecoderModel(DecoderConfig(len(letters), max_len=8, d_model=8, n_layers=2, n_heads=2, dropout=0.1))
+        model = DecoderModel(
+            DecoderConfig(len(letters), max_len=8, d_model=8, n_layers=2, n_heads=2, dropout=0.1))
         batches = TokenBatches(ids, batch_size=2, max_len=8)
         optimiser = AdamW(model.named_parameters(), lr=0.01)
         history = []

@@ -1,4 +1,4 @@
-"""A transformer framework from scratch: tensors with gradients, layers, models, training, in pure Python.
+"""A transformer framework from scratch, in pure Python: tensors, layers, models, training.
 
     >>> import tinyformer as tf
     >>> x = tf.tensor([1.0, 2.0, 3.0], requires_grad=True)
@@ -27,7 +27,7 @@ _FLOORS = ("arrays", "autograd", "generation", "models", "nn", "pictures", "text
 
 
 def __getattr__(name: str) -> Any:
-    """The floors, imported when they are first asked for: `tinyformer.nn`, `tinyformer.text`, ..."""
+    """The floors, imported when they are first asked for: `tinyformer.nn` and the others."""
     if name in _FLOORS:
         return importlib.import_module(f"tinyformer.{name}")
     raise AttributeError(f"module 'tinyformer' has no attribute {name!r}")

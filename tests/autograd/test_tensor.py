@@ -148,6 +148,17 @@ def test_a_tensor_made_of_a_result_is_refused(backend):
     assert Tensor(y.detach()).tolist() == [2.0]
 
 
+def test_numpy_arrays_come_out_of_either_backend(backend):
+    pytest.importorskip("numpy")
+    for numbers, dtype in (([1.5, 2.0], "float64"), ([1, 2], "int64"), ([True], "bool")):
+        array = tensor(numbers).numpy()
+        assert type(array).__module__ == "numpy" and array.dtype == dtype
+        assert array.tolist() == numbers and array.astype("float32").dtype == "float32"
+    assert tensor([1.5]).__array__("float32").dtype == "float32"
+    if backend == "python":
+        assert tensor([Fraction(1, 2)]).numpy().tolist() == [0.5]
+
+
 def test_tensor_copies_and_Tensor_shares(numpy):
     array = numpy.ones(2)
     copied, shared = tensor(array), Tensor(array)

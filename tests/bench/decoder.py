@@ -20,15 +20,18 @@ SIZES = {"a": dict(vocab_size=128, max_len=32, d_model=64, n_layers=2, n_heads=4
 
 def data(size: Dict[str, int]) -> Tuple[Any, Any]:
     """Random ids (B, T) and the ids one place further, as nested lists."""
-    rows = [Stream(7 + row).integers(size["vocab_size"], size["max_len"] + 1) for row in range(size["batch"])]
+    rows = [
+        Stream(7 + row).integers(size["vocab_size"], size["max_len"] + 1)
+        for row in range(size["batch"])
+    ]
     return [row[:-1] for row in rows], [row[1:] for row in rows]
 
 
 def tinyformer_step(size: Dict[str, int]) -> Tuple[Callable[[], float], Any]:
     """A function that trains one step and returns the loss, and the model."""
     tf.manual_seed(0)
-    model = DecoderModel(DecoderConfig(**{key: value for key, value in size.items() if key != "batch"},
-                                       dropout=0.0))
+    sizes = {key: value for key, value in size.items() if key != "batch"}
+    model = DecoderModel(DecoderConfig(**sizes, dropout=0.0))
     optimiser = AdamW(list(model.named_parameters()), lr=1e-3)
     ids, targets = map(tf.tensor, data(size))
 
@@ -46,7 +49,10 @@ def torch_step(size: Dict[str, int], weights: Any) -> Callable[[], float]:
     """The same model, written with PyTorch's own operations and its fused attention."""
     import torch
     torch.set_num_threads(1)
-    parameters = {name: torch.tensor(value.tolist(), requires_grad=True) for name, value in weights.items()}
+    parameters = {
+        name: torch.tensor(value.tolist(), requires_grad=True)
+        for name, value in weights.items()
+    }
     decayed = [value for value in parameters.values() if value.ndim > 1]
     others = [value for value in parameters.values() if value.ndim == 1]
     optimiser = torch.optim.AdamW([{"params": decayed, "weight_decay": 0.01},
@@ -59,11 +65,13 @@ def torch_step(size: Dict[str, int], weights: Any) -> Callable[[], float]:
         return functional.linear(x, parameters[name + ".weight"], parameters[name + ".bias"])
 
     def norm(x: Any, name: str) -> Any:
-        return functional.layer_norm(x, (width,), parameters[name + ".weight"], parameters[name + ".bias"])
+        return functional.layer_norm(x, (width,), parameters[name + ".weight"],
+                                     parameters[name + ".bias"])
 
     def block(x: Any, name: str) -> Any:
         h = norm(x, f"{name}.attention_norm")
-        q, k, v = (linear(h, f"{name}.attention.{part}").view(*h.shape[:2], heads, -1).transpose(1, 2)
+        split = (*h.shape[:2], heads, -1)
+        q, k, v = (linear(h, f"{name}.attention.{part}").view(split).transpose(1, 2)
                    for part in ("query", "key", "value"))
         mixed = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
         x = x + linear(mixed.transpose(1, 2).reshape(h.shape), f"{name}.attention.output")

@@ -1,4 +1,4 @@
-"""Two ways of doing the same, timed in turn: ratios hold on a noisy machine, single times do not."""
+"""Two ways of doing the same, timed in turn: ratios hold where single times do not."""
 
 from __future__ import annotations
 

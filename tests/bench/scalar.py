@@ -1,8 +1,8 @@
 """The pure backend against an engine with one node per number, on the same model and the same loss.
 
-The model is the smallest GPT: 4,192 parameters, 16 wide, 4 heads, 1 layer, a name as a document, one
-character a token, RMS norm, ReLU, no biases. `Value` is written for this comparison: a number that
-remembers the local derivatives with respect to the numbers that it was made of.
+The model is the smallest GPT: 4,192 parameters, 16 wide, 4 heads, 1 layer, a name as a document,
+one character a token, RMS norm, ReLU, no biases. `Value` is written for this comparison: a number
+that remembers the local derivatives with respect to the numbers that it was made of.
 """
 
 from __future__ import annotations
@@ -21,9 +21,15 @@ NAMES = ("emma", "olivia", "ava", "isabella", "sophia", "charlotte", "mia", "ame
 
 def sizes(width: int, layers: int) -> Dict[str, Tuple[int, int]]:
     """The shapes (out, in) of all matrices."""
-    shapes = {"tokens": (VOCABULARY, width), "positions": (LONGEST, width), "output": (VOCABULARY, width)}
+    shapes = {
+        "tokens": (VOCABULARY, width),
+        "positions": (LONGEST, width),
+        "output": (VOCABULARY, width)
+    }
     for layer in range(layers):
-        shapes.update({f"{layer}.{part}": (width, width) for part in ("query", "key", "value", "mix")})
+        shapes.update(
+            {f"{layer}.{part}": (width, width)
+             for part in ("query", "key", "value", "mix")})
         shapes.update({f"{layer}.inner": (4 * width, width), f"{layer}.outer": (width, 4 * width)})
     return shapes
 
@@ -31,8 +37,11 @@ def sizes(width: int, layers: int) -> Dict[str, Tuple[int, int]]:
 def weights(width: int, layers: int) -> Dict[str, List[List[float]]]:
     """The same first weights for both engines."""
     stream = Stream(1)
-    return {name: [[0.16 * (number - 0.5) for number in stream.uniforms_list(columns)] for _ in range(rows)]
-            for name, (rows, columns) in sizes(width, layers).items()}
+    return {
+        name: [[0.16 * (number - 0.5) for number in stream.uniforms_list(columns)]
+               for _ in range(rows)]
+        for name, (rows, columns) in sizes(width, layers).items()
+    }
 
 
 def documents() -> List[List[int]]:
@@ -45,7 +54,8 @@ class Value:
 
     __slots__ = ("data", "grad", "inputs", "slopes")
 
-    def __init__(self, data: float, inputs: Sequence["Value"] = (), slopes: Sequence[float] = ()) -> None:
+    def __init__(self, data: float, inputs: Sequence["Value"] = (),
+                 slopes: Sequence[float] = ()) -> None:
         self.data, self.grad, self.inputs, self.slopes = data, 0.0, inputs, slopes
 
     def __add__(self, other: "Value") -> "Value":
@@ -105,7 +115,10 @@ def rms_norm(x: List[Value]) -> List[Value]:
 def softmax(scores: List[Value]) -> List[Value]:
     """exp of the scores over their sum."""
     largest = max(score.data for score in scores)
-    powers = [score.apply(math.exp(score.data - largest), math.exp(score.data - largest)) for score in scores]
+    powers = [
+        score.apply(math.exp(score.data - largest), math.exp(score.data - largest))
+        for score in scores
+    ]
     sum_ = total(powers)
     inverse = sum_.apply(1 / sum_.data, -1 / sum_.data ** 2)
     return [power * inverse for power in powers]
@@ -140,7 +153,10 @@ def attend(query: List[Value], keys: List[List[Value]], values: List[List[Value]
     for start in range(0, len(query), width):
         head = slice(start, start + width)
         looks = softmax([dot(query[head], key[head]) * Value(width ** -0.5) for key in keys])
-        mixed += [dot(looks, [value[column] for value in values]) for column in range(start, start + width)]
+        mixed += [
+            dot(looks, [value[column] for value in values])
+            for column in range(start, start + width)
+        ]
     return mixed
 
 
@@ -157,7 +173,8 @@ def tensor_loss(p: Dict[str, Any], document: List[int], layers: int) -> Any:
     x = norm(F.embedding(ids, p["tokens"]) + p["positions"][:len(ids)])
     for layer in range(layers):
         h = norm(x)
-        query, key, value = (heads(F.linear(h, p[f"{layer}.{part}"])) for part in ("query", "key", "value"))
+        query, key, value = (heads(F.linear(h, p[f"{layer}.{part}"]))
+                             for part in ("query", "key", "value"))
         mixed = F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
         x = x + F.linear(mixed.transpose(0, 1).reshape(x.shape), p[f"{layer}.mix"])
         x = x + F.linear(F.relu(F.linear(norm(x), p[f"{layer}.inner"])), p[f"{layer}.outer"])

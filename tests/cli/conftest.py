@@ -13,8 +13,10 @@ from tinyformer.cli import main
 TEXT = "\n".join(f"The rock rules. The {what} broke in the {when}, and we broke even.\n"
                  for what in ("vase", "news", "dawn", "law", "record", "tire", "note") * 6
                  for when in ("morning", "evening"))
-SMALL = ["--d-model", "8", "--n-layers", "1", "--n-heads", "2", "--max-len", "8", "--batch-size", "2",
-         "--vocab-size", "80", "--lr", "0.01", "--dtype", "float64"]
+SMALL = [
+    "--d-model", "8", "--n-layers", "1", "--n-heads", "2", "--max-len", "8", "--batch-size", "2",
+    "--vocab-size", "80", "--lr", "0.01", "--dtype", "float64"
+]
 
 
 class Result(NamedTuple):
@@ -45,7 +47,8 @@ class CommandLine:
         small: List[str] = []
         for option, value in zip(SMALL[::2], SMALL[1::2]):
             small += [] if option in words else [option, value]
-        return self("train", "--text", "text.txt", "--backend", backend, "--steps", str(steps), *small, *words)
+        return self("train", "--text", "text.txt", "--backend", backend, "--steps", str(steps),
+                    *small, *words)
 
 
 @pytest.fixture

@@ -63,8 +63,13 @@ def test_unknown_engine(tiny):
 
 def test_numpy_missing_says_how_to_install_it(tiny, monkeypatch):
     find = importlib.util.find_spec
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name, *rest: None if name == "numpy" else find(name, *rest))
-    refused(tiny("train", "--backend", "numpy"), "pip install", "numpy")
+
+    def without_numpy(name, *rest):
+        return None if name == "numpy" else find(name, *rest)
+
+    with monkeypatch.context() as here:
+        here.setattr(importlib.util, "find_spec", without_numpy)
+        refused(tiny("train", "--backend", "numpy"), "pip install", "numpy")
 
 
 def test_no_language_reference(tiny, monkeypatch):
@@ -138,9 +143,10 @@ def test_disk_full_leaves_the_former_checkpoint(tiny, monkeypatch):
     assert (tiny.folder / "runs/mine/checkpoint.safetensors").read_bytes() == before
 
 
-@pytest.mark.parametrize("words, part", [
-    (["--temperature", "-1"], "temperature"), (["--top-k", "-1"], "top_k"), (["--top-p", "0"], "top_p"),
-    (["--max-new-tokens", "0"], "--max-new-tokens"), (["--temperature", "nan"], "temperature")])
+@pytest.mark.parametrize("words, part", [(["--temperature", "-1"], "temperature"),
+                                         (["--top-k", "-1"], "top_k"), (["--top-p", "0"], "top_p"),
+                                         (["--max-new-tokens", "0"], "--max-new-tokens"),
+                                         (["--temperature", "nan"], "temperature")])
 def test_sampling_settings(tiny, words, part):
     tiny.train()
     refused(tiny("generate", "run-1", *words), part)

@@ -74,8 +74,8 @@ def test_generate_goes_on_from_the_prompt(tiny):
     assert result.out.startswith("The rock")
     assert result.out == tiny("generate", "runs/run-1", "The rock", "--max-new-tokens", "20",
                               "--temperature", "0").out
-    assert tiny("generate", "runs/run-1/checkpoint.safetensors", "The rock", "--max-new-tokens", "20",
-                "--temperature", "0").out == result.out
+    assert tiny("generate", "runs/run-1/checkpoint.safetensors", "The rock", "--max-new-tokens",
+                "20", "--temperature", "0").out == result.out
 
 
 def test_generate_without_a_prompt_begins_afresh(tiny):

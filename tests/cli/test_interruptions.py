@@ -1,4 +1,4 @@
-"""Killed, interrupted, resumed: the log of losses is that of a run which never stopped, bit for bit."""
+"""Killed, interrupted, resumed: the log is that of a run which never stopped, bit for bit."""
 
 from __future__ import annotations
 
@@ -24,9 +24,12 @@ def start(folder: pathlib.Path, *words: str) -> "subprocess.Popen[str]":
 
 def options(backend: str, name: str) -> list:
     """A run of 60 steps, with dropout, in about a second."""
-    return ["train", "--text", "text.txt", "--backend", backend, "--dtype", "float64", "--d-model", "16",
-            "--n-layers", "1", "--n-heads", "2", "--max-len", "8", "--batch-size", "2", "--vocab-size", "80",
-            "--dropout", "0.1", "--steps", str(STEPS), "--name", name]
+    return [
+        "train", "--text", "text.txt", "--backend", backend, "--dtype", "float64", "--d-model",
+        "16", "--n-layers", "1", "--n-heads", "2", "--max-len", "8", "--batch-size", "2",
+        "--vocab-size", "80", "--dropout", "0.1", "--steps",
+        str(STEPS), "--name", name
+    ]
 
 
 def log(folder: pathlib.Path, name: str) -> bytes:
@@ -82,7 +85,8 @@ def test_a_finished_run_resumes_to_its_report(tiny):
 
 def test_resume_refuses_another_text(tiny):
     tiny.train(steps=4)
-    (tiny.folder / "text.txt").write_text("Something else entirely is written here now. " * 60, encoding="utf-8")
+    (tiny.folder / "text.txt").write_text("Something else entirely is written here now. " * 60,
+                                          encoding="utf-8")
     result = tiny("train", "--resume", "run-1")
     assert result.status == 1 and "other data" in result.err
 

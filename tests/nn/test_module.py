@@ -222,11 +222,11 @@ def test_a_tied_weight_may_come_under_any_of_its_names(backend):
         model.load_state_dict({name: table for name in names})
         assert model.tokens.weight.tolist() == table
         assert model.output.weight is model.tokens.weight is model.twin.weight
-    model, former = Tied(), []
+    model = Tied()
     former = model.tokens.weight.tolist()
     with pytest.raises(ValueError, match="tokens.weight or output.weight or twin.weight: missing"):
         model.load_state_dict({})
-    with pytest.raises(ValueError, match="tokens.weight and output.weight: different numbers"):
+    with pytest.raises(ValueError, match="  output.weight: other numbers than under another name"):
         model.load_state_dict({"tokens.weight": table, "output.weight": [[0.0, 0.0]] * 3})
     assert model.tokens.weight.tolist() == former
 

@@ -27,6 +27,7 @@ from numpy import ndarray as Array
 from numpy.lib.array_utils import normalize_axis_index
 
 from tinyformer.arrays.backend import xp
+from tinyformer.arrays.memory import keep_freed_memory
 
 if np.lib.NumpyVersion(np.__version__) < "2.0.0":
     raise ImportError(f"tinyformer needs NumPy 2.0 or later, this is {np.__version__}: upgrade it "
@@ -37,6 +38,8 @@ if np.lib.NumpyVersion(np.__version__) < "2.0.0":
 # context, and a new one begins with warnings: the filter keeps quiet what this package does there.
 np.seterr(all="ignore")
 warnings.filterwarnings("ignore", ".* encountered in ", RuntimeWarning, r"tinyformer\.")
+
+keep_freed_memory()
 
 DEFAULT_FLOAT = "float32"
 fused: Dict[str, Callable[..., Any]] = {}       # faster bodies of plain computations, by name

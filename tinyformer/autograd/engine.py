@@ -14,15 +14,17 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import ContextDecorator
+from contextlib import ContextDecorator, contextmanager
 from contextvars import ContextVar
 from itertools import count
 from operator import attrgetter
-from typing import Any, Callable, Dict, List, Optional, Set, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional, Set, Tuple
 
 from tinyformer.arrays import xp
 
 _enabled: ContextVar[bool] = ContextVar("grad_enabled", default=True)
+Observer = Callable[[str, Any], None]
+_observer: ContextVar[Optional[Observer]] = ContextVar("observer", default=None)
 _numbers = count()
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
@@ -44,6 +46,21 @@ class no_grad(ContextDecorator):
 
     def __exit__(self, *error: object) -> None:
         _enabled.reset(self.tokens.pop())
+
+
+@contextmanager
+def observed(observer: Observer) -> Iterator[None]:
+    """Inside, `observer(name, data)` is called with the result of every operation."""
+    token = _observer.set(observer)
+    try:
+        yield
+    finally:
+        _observer.reset(token)
+
+
+def current_observer() -> Optional[Observer]:
+    """Who looks at results here and now; None for nobody."""
+    return _observer.get()
 
 
 def is_grad_enabled() -> bool:
@@ -113,7 +130,7 @@ def nodes_below(root: Node) -> List[Node]:
     while stack:
         for edges in checked_edges(stack.pop()):
             for below in edges.targets:
-                if type(below) is Node and below not in found:
+                if isinstance(below, Node) and below not in found:
                     found.add(below)
                     stack.append(below)
     return sorted(found, key=attrgetter("number"))
@@ -138,8 +155,7 @@ def checked_edges(node: Node) -> List[Edges]:
 
 
 def unbroadcast(g: Any, shape: Tuple[int, ...]) -> Any:
-    """Sum a gradient over the axes along which its operand was stretched: the transpose of
-    broadcasting.
+    """The transpose of broadcasting: a gradient summed to the shape of its operand.
 
     Returns it as it is where the shapes cannot have come from broadcasting; the caller compares.
     """
@@ -153,28 +169,29 @@ def unbroadcast(g: Any, shape: Tuple[int, ...]) -> Any:
 
 def fitted(g: Any, target: Any, node: Node) -> Any:
     """A gradient in the shape and dtype of the operand that it belongs to."""
+    like = target if isinstance(target, Node) else target.data
     if type(g) is not xp.Array:                    # NumPy's reductions to no axes give scalars
         g = xp.asarray(g)
-    if g.shape != target.shape:
-        g = unbroadcast(g, target.shape)
-    dtype = target.dtype if type(target) is Node else target.data.dtype
-    if g.shape != target.shape or g.dtype != dtype:
+    if g.shape != like.shape:
+        g = unbroadcast(g, like.shape)
+    if g.shape != like.shape or g.dtype != like.dtype:
         raise RuntimeError(
-            f"the gradient of {node} has shape {g.shape} and dtype {g.dtype}, but its operand has "
-            f"shape {target.shape} and dtype {dtype}: the vector-Jacobian product of {node.name} "
-            "is wrong. No gradient was changed.")
+            f"the gradient of {node} has shape {tuple(g.shape)} and dtype {g.dtype}, but its "
+            f"operand has shape {tuple(like.shape)} and dtype {like.dtype}: the vector-Jacobian "
+            f"product of {node.name} is wrong. No gradient was changed.")
     return g
 
 
 def backpropagate(root: Any, gradient: Any, retain_graph: bool) -> List[Tuple[Any, Any]]:
-    """The gradients below `root`, given its own: pairs (leaf or node that retains its gradient,
-    array).
+    """The gradients below `root`, given its own: pairs of a target and an array of its own.
+
+    The targets are the leaves, and the nodes that retain their gradient.
 
     A gradient is taken out of the table when its turn comes, so that it can be freed; sums are made
     in place only in arrays that were made by such a sum, never in one that an operation may still
     hold. Unless `retain_graph`, each node forgets its way back as soon as it was walked.
     """
-    order = nodes_below(root) if type(root) is Node else []
+    order = nodes_below(root) if isinstance(root, Node) else []
     table = Table()
     table.add(root, gradient)
     kept = []

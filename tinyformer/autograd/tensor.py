@@ -11,12 +11,14 @@ hangs a node into the graph. Whoever reads one operation has read them all:
 
 from __future__ import annotations
 
-import importlib.util
 import warnings
 from typing import Any, Callable, Iterator, List, Optional, Sequence, Tuple, Union
 
 from tinyformer.arrays import xp
-from tinyformer.autograd.engine import Edges, Node, Version, backpropagate, is_grad_enabled
+from tinyformer.autograd.conversion import (
+    check_bare, check_not_in_graph, dtype_of, numbers, to_numpy)
+from tinyformer.autograd.engine import (Edges, Node, Version, backpropagate, current_observer,
+                                        is_grad_enabled)
 from tinyformer.autograd.printing import dtype_name, tensor_text
 
 Number = Union[int, float]
@@ -30,9 +32,9 @@ class Tensor:
     "float32", "float64", "int64", "bool" or None for what the numbers are (Python floats take the
     default dtype). With `requires_grad` the tensor is a leaf whose `grad` `backward()` fills.
 
-    Writing into the raw array of `data` from outside is not noticed; setting `data` and item
-    assignment are, by a version counter. Raises TypeError for integers that are to require a
-    gradient.
+    An array is shared, not copied. Writing into the raw array of `data` from outside is not noticed
+    unless `touch()` is called; setting `data` and item assignment are, by a version counter. Raises
+    TypeError for integers that are to require a gradient.
     """
 
     __slots__ = ("_data", "_grad", "_requires_grad", "_node", "_version", "__weakref__")
@@ -41,13 +43,13 @@ class Tensor:
     def __init__(self, data: Any, dtype: Optional[str] = None, requires_grad: bool = False) -> None:
         given = data
         if isinstance(data, Tensor):
-            _check_not_in_graph(data)
+            check_not_in_graph(data)
             given = data._data
-        kind = None if dtype is None else _dtype(dtype)
+        kind = None if dtype is None else dtype_of(dtype)
         try:
             self._data: Any = xp.asarray(given, kind)
         except TypeError:                           # tensors in lists, which are no numbers
-            self._data = xp.asarray(_numbers(given), kind)
+            self._data = xp.asarray(numbers(given), kind)
         self._grad: Optional[Tensor] = None
         self._requires_grad = False
         self._node: Optional[Node] = None
@@ -159,13 +161,8 @@ class Tensor:
         return self.__array__()
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
-        _check_bare(self)
-        if not importlib.util.find_spec("numpy"):
-            raise ImportError("numpy() needs NumPy, which this Python does not have; use .tolist()")
-        from tinyformer.arrays import numpy_backend
-        if isinstance(self._data, numpy_backend.Array):
-            return numpy_backend.astype(self._data, dtype) if dtype else self._data
-        return numpy_backend.asarray(self.tolist(), dtype or getattr(numpy_backend, self.dtype))
+        check_bare(self)
+        return to_numpy(self, dtype)
 
     def __repr__(self) -> str:
         return tensor_text(self)
@@ -228,7 +225,7 @@ class Tensor:
                 raise ValueError(f"the gradient has shape {seed.shape}, the tensor {self.shape}")
             seed = xp.astype(seed, self._data.dtype)
         for target, g in backpropagate(self._node or self, seed, retain_graph):
-            if type(target) is Node:
+            if isinstance(target, Node):
                 target.grad = g if target.grad is None else target.grad + g
             else:
                 former = target._grad
@@ -391,8 +388,7 @@ class Tensor:
 
 
 def tensor(data: Any, dtype: Optional[str] = None, requires_grad: bool = False) -> Tensor:
-    """A tensor from numbers, under PyTorch's name. As there, an array is copied; Tensor(...) shares
-    it.
+    """A tensor from numbers, under PyTorch's name; an array is copied, as there. Tensor shares it.
 
     >>> tensor([[1.0, 2.0], [3.0, 4.0]]).sum(axis=0).tolist()
     [4.0, 6.0]
@@ -402,41 +398,6 @@ def tensor(data: Any, dtype: Optional[str] = None, requires_grad: bool = False) 
         result = wrap(xp.astype(result._data, result._data.dtype))
     result.requires_grad = requires_grad
     return result
-
-
-def _check_not_in_graph(tensor: Tensor) -> None:
-    """RuntimeError if a new tensor made of this one would silently be cut off from the graph."""
-    if tensor._node is not None and is_grad_enabled():
-        raise RuntimeError(f"a new tensor made of the result of {tensor._node} would be cut off "
-                           "from its graph, and no gradient would pass: use the result as it is, "
-                           "or .detach() it")
-
-
-def _check_bare(tensor: Tensor) -> None:
-    """RuntimeError if numbers taken out of a tensor would silently lose its gradient."""
-    if tensor._requires_grad:
-        raise RuntimeError("this tensor requires a gradient, which an array cannot carry on: "
-                           "assigning it into an array is not supported, use stack(...) or "
-                           "concat(...) to build a tensor; or .detach() for the bare numbers")
-
-
-def _numbers(data: Any) -> Any:
-    """Nested sequences with numbers in the place of tensors."""
-    if isinstance(data, (list, tuple)):
-        return [_numbers(part) for part in data]
-    if isinstance(data, Tensor):
-        _check_bare(data)
-        return data.tolist()
-    return data
-
-
-def _dtype(name: str) -> Any:
-    """The backend's dtype of a name; ValueError if it has none."""
-    dtypes = {"float32", "float64", "int64", "bool", "exact"}
-    if name not in dtypes or not hasattr(xp, name):
-        raise ValueError(f"the {xp.name} backend has no dtype {name!r}; it has "
-                         f"{', '.join(sorted(each for each in dtypes if hasattr(xp, each)))}")
-    return getattr(xp, name)
 
 
 def wrap(data: Any, version: Optional[Version] = None) -> Tensor:
@@ -473,7 +434,9 @@ def record(name: str, data: Any, *edges: Tuple[Any, Optional[Callable[[Any], Any
     if type(data) is not xp.Array:
         data = xp.asarray(data)
     result = wrap(data, None if shares is None else shares._version)
-    dtype, recording = data.dtype, is_grad_enabled()
+    dtype, recording, observer = data.dtype, is_grad_enabled(), current_observer()
+    if observer is not None:
+        observer(name, data)
     kept: List[Edges] = []
     read: List[Tensor] = []
     for operands, vjp in edges:

@@ -1,7 +1,7 @@
 """The command line: train, generate, tokenize, info.
 
-Whatever a user can do wrong ends in one message that says what to do, and an exit status: 2 for words
-on the command line that make no sense, 1 for what failed later, 130 after Ctrl-C.
+Whatever a user can do wrong ends in one message that says what to do, and an exit status: 2 for
+words on the command line that make no sense, 1 for what failed later, 130 after Ctrl-C.
 """
 
 from __future__ import annotations
@@ -21,11 +21,14 @@ class Parser(argparse.ArgumentParser):
     """An argument parser without abbreviations, which names the option that was probably meant."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
-        super().__init__(*arguments, allow_abbrev=False, **options)
+        super().__init__(*arguments, **{"allow_abbrev": False, **options})
 
     def options(self) -> List[str]:
         """All option names that this parser knows."""
-        return [name for action in self._actions for name in action.option_strings if name.startswith("--")]
+        return [
+            name for action in self._actions for name in action.option_strings
+            if name.startswith("--")
+        ]
 
     def error(self, message: str) -> NoReturn:
         """Exit with 2, the message, and how to see what is right."""
@@ -79,5 +82,6 @@ def _plain(error: BaseException) -> str:
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     if isinstance(error, MemoryError):
-        return "not enough memory; choose smaller sizes (--d-model, --batch-size, --max-len, --vocab-size)"
+        return ("not enough memory; choose smaller sizes (--d-model, --batch-size, --max-len, "
+                "--vocab-size)")
     return str(error)

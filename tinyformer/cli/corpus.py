@@ -41,26 +41,31 @@ class Corpus(NamedTuple):
 def language_reference() -> Corpus:
     """The language reference, about half a million characters of English, from `pydoc_data.topics`.
 
-    The lines of asterisks that underline its headings are left out. Raises ValueError where this Python
-    comes without it.
+    The lines of asterisks that underline its headings are left out. Raises ValueError where this
+    Python comes without it.
     """
     try:
         from pydoc_data.topics import topics
     except ImportError:
-        raise ValueError("this Python comes without the language reference (pydoc_data.topics), which some "
-                         "distributions pack separately: give a text of your own with --text FILE") from None
+        raise ValueError(
+            "this Python comes without the language reference (pydoc_data.topics), which some "
+            "distributions pack separately: give a text of your own with --text FILE") from None
     return Corpus("the Python language reference (pydoc_data.topics)",
                   [UNDERLINE.sub("", topics[name]) for name in sorted(topics)])
 
 
 def from_files(paths: Sequence[str]) -> Corpus:
-    """One document per file. Raises OSError for a missing file, ValueError for an empty one or one that is
-    not UTF-8, with the offset of the first wrong byte."""
+    """One document per file.
+
+    Raises OSError for a missing file, ValueError for an empty one or one that is not UTF-8, with
+    the offset of the first wrong byte.
+    """
     documents = []
     for path in paths:
         text = "".join(blocks(path)).lstrip("\ufeff")  # type: ignore[arg-type]
         if not text.strip():
-            raise ValueError(f"{path} is empty ({os.path.getsize(path)} bytes): there is nothing to learn")
+            raise ValueError(
+                f"{path} is empty ({os.path.getsize(path)} bytes): there is nothing to learn")
         documents.append(text)
     return Corpus(", ".join(paths), documents)
 

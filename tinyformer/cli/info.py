@@ -1,7 +1,7 @@
 """What is here: engine and versions, or what a run is made of.
 
-Without RUN: the backend, the versions, the runs. With one: its settings, how far it got, and the table of
-its parameters.
+Without RUN: the backend, the versions, the runs. With one: its settings, how far it got, and the
+table of its parameters.
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ from tinyformer.cli import runs
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `info`."""
-    parser.add_argument("model", metavar="RUN", nargs="?", help="a run in runs/, its folder, or a checkpoint file")
+    parser.add_argument("model",
+                        metavar="RUN",
+                        nargs="?",
+                        help="a run in runs/, its folder, or a checkpoint file")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -43,7 +46,8 @@ def _numpy_version() -> str:
 
 def _about_run(path: str) -> int:
     model, tokenizer, state = runs.load_model(path)
-    print(f"checkpoint   {runs.checkpoint_file(path)}, step {state['step']:,} of {state['steps']:,}")
+    print(
+        f"checkpoint   {runs.checkpoint_file(path)}, step {state['step']:,} of {state['steps']:,}")
     print("trained with " + ", ".join(state["environment"].values()))
     print(f"vocabulary   {tokenizer.vocab_size:,} pieces")
     for name, value in state["extra"]["settings"].items():

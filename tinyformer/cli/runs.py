@@ -20,8 +20,8 @@ VOCABULARY, PICTURE = "vocab.txt", "loss.svg"
 
 @dataclasses.dataclass(frozen=True)
 class RunSettings(Config):
-    """Everything that was chosen for a run; its checkpoint keeps it. `text` is empty for the language
-    reference."""
+    """Everything that was chosen for a run; its checkpoint keeps it. `text` is empty for the
+    language reference."""
 
     backend: str
     dtype: str
@@ -45,21 +45,29 @@ class RunSettings(Config):
         self.model()                    # refuses sizes that make no model
 
     def model(self) -> DecoderConfig:
-        """The configuration of the model; its vocabulary may turn out smaller than was asked for."""
-        return DecoderConfig(self.vocab_size, self.max_len, self.d_model, self.n_layers, self.n_heads,
+        """The configuration of the model; its vocabulary may turn out smaller than was asked
+        for."""
+        return DecoderConfig(self.vocab_size,
+                             self.max_len,
+                             self.d_model,
+                             self.n_layers,
+                             self.n_heads,
                              dropout=self.dropout)
 
 
 def path_of(run: str) -> str:
-    """The folder of a run, given as a path or as the name of one in runs/. Raises ValueError if none."""
+    """The folder of a run, given as a path or as the name of one in runs/. Raises ValueError if
+    none."""
     for folder in (run, os.path.join(RUNS, run)):
         if os.path.isfile(os.path.join(folder, CHECKPOINT)):
             return folder
     if os.path.isdir(run) or os.path.isdir(os.path.join(RUNS, run)):
-        raise ValueError(f"{run} has no {CHECKPOINT}: the run stopped before its first step, start it again")
+        raise ValueError(
+            f"{run} has no {CHECKPOINT}: the run stopped before its first step, start it again")
     known = sorted(os.listdir(RUNS)) if os.path.isdir(RUNS) else []
-    raise ValueError(f"there is no run {run!r}; " + (f"in {RUNS}/ there are {', '.join(known)}" if known else
-                                                      f"{RUNS}/ has none yet: python3 -m tinyformer train"))
+    raise ValueError(f"there is no run {run!r}; " +
+                     (f"in {RUNS}/ there are {', '.join(known)}"
+                      if known else f"{RUNS}/ has none yet: python3 -m tinyformer train"))
 
 
 def new_folder(name: str, force: bool) -> str:
@@ -76,11 +84,14 @@ def new_folder(name: str, force: bool) -> str:
         raise ValueError(f"--name is the name of a folder in {RUNS}/, not a path: {name!r}")
     folder = os.path.join(RUNS, name)
     if os.path.exists(os.path.join(folder, CHECKPOINT)) and not force:
-        raise ValueError(f"the run {folder} exists. Go on with it (--resume {name}), give the new one another "
-                         "--name, or overwrite it with --force")
-    foreign = set(os.listdir(folder)) - {LOG, VOCABULARY, PICTURE, CHECKPOINT} if os.path.isdir(folder) else ()
+        raise ValueError(
+            f"the run {folder} exists. Go on with it (--resume {name}), give the new one another "
+            "--name, or overwrite it with --force")
+    foreign = set(os.listdir(folder)) - {LOG, VOCABULARY, PICTURE, CHECKPOINT
+                                         } if os.path.isdir(folder) else ()
     if any(CHECKPOINT not in entry for entry in foreign):
-        raise ValueError(f"{folder} holds what no run has made ({sorted(foreign)[0]}): choose another --name")
+        raise ValueError(
+            f"{folder} holds what no run has made ({sorted(foreign)[0]}): choose another --name")
     return folder
 
 
@@ -93,7 +104,14 @@ def clear(folder: str) -> None:
 
 
 def switch_to(settings: RunSettings) -> None:
-    """Compute with the backend and the dtype of a run."""
+    """Compute with the backend and the dtype of a run.
+
+    Matrices of a toy model are too small to be shared out: two threads that wait for each other
+    took ten times as long on a busy machine. So one thread, unless the user has said otherwise; the
+    libraries read this when NumPy is first imported.
+    """
+    if settings.d_model < 256:
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     use_backend(settings.backend)
     set_default_dtype(settings.dtype)
 
@@ -114,7 +132,8 @@ def load_model(path: str) -> Tuple[DecoderModel, WordPiece, Any]:
     try:
         switch_to(settings)
     except ImportError:
-        print("this run was trained with NumPy, which is not here: computing in pure Python", file=sys.stderr)
+        print("this run was trained with NumPy, which is not here: computing in pure Python",
+              file=sys.stderr)
         use_backend("python")
     with without_drawing():
         model = DecoderModel(DecoderConfig.from_dict(state["extra"]["model"]))

@@ -1,10 +1,10 @@
 """Cut text into pieces and say why, or learn a vocabulary.
 
-    tokenize --vocab vocab.txt "Encode me!"           the pieces and ids of a text (- reads standard input)
-    tokenize --vocab vocab.txt --explain "Encode me!" each step from the text to the ids
-    tokenize --vocab vocab.json --merges merges.txt "Encode me!"           byte-pair encoding, as in GPT-2
-    tokenize --train FILE ... --vocab-size N --out vocab.txt               learn a WordPiece vocabulary
-    tokenize --train FILE ... --out vocab.txt --explain --html merges.html   ... and show every merge
+    tokenize --vocab vocab.txt "Encode me!"             its pieces and ids (- reads standard input)
+    tokenize --vocab vocab.txt --explain "Encode me!"   each step from the text to the ids
+    tokenize --vocab vocab.json --merges merges.txt "Encode me!"      byte-pair encoding, as GPT-2
+    tokenize --train FILE ... --vocab-size N --out vocab.txt          learn a WordPiece vocabulary
+    tokenize --train FILE ... --out vocab.txt --html merges.html      and show every merge
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Train a vocabulary, or print the pieces and the ids of a text."""
     if bool(arguments.train) == bool(arguments.vocab):
-        arguments.parser.error("give either --vocab FILE and a text, or --train FILE ... and --out FILE")
+        arguments.parser.error("give either --vocab FILE and a text, or --train FILE ... and "
+                               "--out FILE")
     return _train(arguments) if arguments.train else _show(arguments)
 
 

@@ -9,6 +9,7 @@ vocab.txt, log.jsonl and loss.svg.
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import importlib.util
 import os
 import sys
@@ -22,7 +23,7 @@ from tinyformer.cli import corpus as corpora
 from tinyformer.cli import runs
 from tinyformer.cli.runs import RunSettings
 from tinyformer.generation import generate
-from tinyformer.models import DecoderConfig, DecoderModel
+from tinyformer.models import DecoderModel
 from tinyformer.pictures import Line, line_chart
 from tinyformer.text import WordPiece
 from tinyformer.training import checkpoint
@@ -34,8 +35,8 @@ from tinyformer.training.optimisers import AdamW
 from tinyformer.training.progress import Progress, clock_text
 from tinyformer.training.schedules import warmup_cosine
 
-# Sizes that were measured to end, within a minute or so, below every n-gram floor with NumPy, and below
-# the unigram floor without.
+# Sizes that were measured to end, within a minute or so, below every n-gram floor with NumPy, and
+# below the unigram floor without.
 SIZES: Dict[str, Dict[str, Any]] = {
     "numpy": dict(dtype="float32", vocab_size=1024, d_model=64, n_layers=2, n_heads=4, max_len=32,
                   batch_size=8, steps=2000, lr=0.003, dropout=0.0),
@@ -60,10 +61,17 @@ OPTIONS: Dict[str, Tuple[Any, str]] = {
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `train`."""
-    parser.add_argument("--text", nargs="+", metavar="FILE", help="UTF-8 text to learn from, a document a file")
-    parser.add_argument("--name", default="", help="the run is kept in runs/NAME (default: run-1, run-2, ...)")
+    parser.add_argument("--text",
+                        nargs="+",
+                        metavar="FILE",
+                        help="UTF-8 text to learn from, a document a file")
+    parser.add_argument("--name",
+                        default="",
+                        help="the run is kept in runs/NAME (default: run-1, run-2, ...)")
     parser.add_argument("--force", action="store_true", help="overwrite the run of that name")
-    parser.add_argument("--resume", metavar="RUN", help="go on with a run that was stopped or killed")
+    parser.add_argument("--resume",
+                        metavar="RUN",
+                        help="go on with a run that was stopped or killed")
     for name, (kind, words) in OPTIONS.items():
         defaults = [f"{size[name]} ({backend})" for backend, size in SIZES.items() if name in size]
         parser.add_argument("--" + name.replace("_", "-"), type=kind, metavar=kind.__name__.upper(),
@@ -73,27 +81,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Train, report, and show what the model writes."""
     begun = time.monotonic()
-    given = {name: getattr(arguments, name) for name in OPTIONS if getattr(arguments, name) is not None}
+    given = [name for name in OPTIONS if getattr(arguments, name) is not None]
+    saved: Optional[checkpoint.Checkpoint] = None
     if arguments.resume:
-        fixed = [name for name in [*given, *("text name force".split())] if getattr(arguments, name)]
-        if fixed:
-            raise ValueError(f"--resume goes on with what the run was begun with; leave away "
-                             f"{', '.join('--' + name.replace('_', '-') for name in fixed)}, or start a new run")
-        folder = runs.path_of(arguments.resume)
-        saved: Optional[checkpoint.Checkpoint] = None
-        settings = RunSettings.from_dict(
-            checkpoint.read_state(runs.checkpoint_file(folder))["extra"]["settings"])
+        settings, folder, saved = reopen(arguments, given)
         why = "as when the run began"
-        runs.switch_to(settings)
-        saved = checkpoint.load(runs.checkpoint_file(folder))
     else:
-        settings, why = choose(given, arguments.text or [])
+        settings, why = choose({name: getattr(arguments, name) for name in given}, arguments.text)
         folder = runs.new_folder(arguments.name, arguments.force)
         runs.switch_to(settings)
-        saved = None
-    print(f"engine       {settings.backend}, {settings.dtype} ({why})")
+    say("engine", f"{settings.backend}, {settings.dtype} ({why})")
     job = prepare(settings, folder, saved)
-    if arguments.force and saved is None:
+    if saved is None and arguments.force:
         runs.clear(folder)
     try:
         job.trainer.run()
@@ -105,8 +104,27 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def choose(given: Dict[str, Any], text: List[str]) -> Tuple[RunSettings, str]:
-    """The settings of a new run: what was given, and for the rest what suits the backend; and why."""
+def reopen(arguments: argparse.Namespace,
+           given: List[str]) -> Tuple[RunSettings, str, checkpoint.Checkpoint]:
+    """The settings, the folder and the checkpoint of the run that is gone on with.
+
+    Raises ValueError for options that would make it another run.
+    """
+    fixed = given + [name for name in ("text", "name", "force") if getattr(arguments, name)]
+    if fixed:
+        options = ", ".join("--" + name.replace("_", "-") for name in fixed)
+        raise ValueError("--resume goes on with what the run was begun with; leave away "
+                         f"{options}, or start a new run")
+    folder = runs.path_of(arguments.resume)
+    file = runs.checkpoint_file(folder)
+    settings = RunSettings.from_dict(checkpoint.read_state(file)["extra"]["settings"])
+    runs.switch_to(settings)
+    return settings, folder, checkpoint.load(file)
+
+
+def choose(given: Dict[str, Any], text: Optional[List[str]]) -> Tuple[RunSettings, str]:
+    """The settings of a new run: what was given, and for the rest what suits the backend; and
+    why."""
     name = given.get("backend") or default_backend()
     if name not in SIZES:
         raise ValueError(f"--backend is numpy or python, not {name!r}")
@@ -116,9 +134,10 @@ def choose(given: Dict[str, Any], text: List[str]) -> Tuple[RunSettings, str]:
            "TINYFORMER_BACKEND asks for it" if numpy_here else
            "NumPy is not installed; with it the model would be larger and the run faster")
     settings = {**SIZES[name], "seed": 0, **given, "backend": name,
-                "text": [os.path.abspath(path) for path in text]}
+                "text": [os.path.abspath(path) for path in text or []]}
     if name == "python" and settings["dtype"] != "float64":
-        raise ValueError(f"--dtype {settings['dtype']} needs --backend numpy: pure Python computes in float64")
+        raise ValueError(
+            f"--dtype {settings['dtype']} needs --backend numpy: pure Python computes in float64")
     return RunSettings.from_dict(settings), why
 
 
@@ -131,47 +150,59 @@ class Job(NamedTuple):
     floors: List[Floor]
 
 
+def say(what: str, words: str) -> None:
+    """One line of what a run is made of."""
+    print(f"{what:<12} {words}", flush=True)
+
+
 def prepare(settings: RunSettings, folder: str, saved: Optional[checkpoint.Checkpoint]) -> Job:
     """Text, vocabulary, floors, model and trainer; from the checkpoint where there is one."""
     corpus = corpora.from_files(settings.text) if settings.text else corpora.language_reference()
     training, held_out = corpus.split()
-    print(f"text         {corpus.name}: {corpus.size:,} characters, the last tenth is held out", flush=True)
+    say("text", f"{corpus.name}: {corpus.size:,} characters, the last tenth is held out")
     if saved is None:
         tokenizer = WordPiece.train(training, settings.vocab_size, lowercase=False)
     else:
         extra = saved.state["extra"]
         tokenizer = WordPiece(extra["tokens"], **extra["tokenizer"])
     ids, rest = corpora.encode(tokenizer, training), corpora.encode(tokenizer, held_out)
-    print(f"vocabulary   {tokenizer.vocab_size:,} WordPiece pieces; {len(ids):,} tokens to train on, "
-          f"{len(rest):,} held out", flush=True)
+    say("vocabulary", f"{tokenizer.vocab_size:,} WordPiece pieces; {len(ids):,} tokens to train "
+        f"on, {len(rest):,} held out")
     batches = TokenBatches(ids, settings.batch_size, settings.max_len)
     floors = ngram_floors(ids, rest, tokenizer.vocab_size)
-    print("floors       " + ", ".join(map(str, floors)) + " nats per token: what counting alone reaches",
-          flush=True)
+    say("floors", ", ".join(map(str, floors)) + " nats per token: what counting alone reaches")
     manual_seed(settings.seed)
-    model = DecoderModel(DecoderConfig.from_dict(
-        {**settings.model().to_dict(), "vocab_size": tokenizer.vocab_size}))
-    print(f"model        {model.n_parameters():,} parameters: width {settings.d_model}, "
-          f"{settings.n_layers} {'layer' if settings.n_layers == 1 else 'layers'}, {settings.n_heads} heads, "
-          f"{settings.max_len} tokens of context", flush=True)
+    model = DecoderModel(dataclasses.replace(settings.model(), vocab_size=tokenizer.vocab_size))
+    say("model", f"{model.n_parameters():,} parameters: width {settings.d_model}, layers "
+        f"{settings.n_layers}, heads {settings.n_heads}, context {settings.max_len} tokens")
+    trainer = make_trainer(settings, folder, model, tokenizer, batches, rest, lowest(floors))
+    if saved is not None:
+        trainer.resume(saved)
+        say("resumed", f"at step {trainer.step:,} of {settings.steps:,}")
+    return Job(trainer, model, tokenizer, floors)
+
+
+def make_trainer(settings: RunSettings, folder: str, model: DecoderModel, tokenizer: WordPiece,
+                 batches: TokenBatches, held_out: List[int], floor: Floor) -> Trainer:
+    """The trainer of a run; its checkpoints hold all that `reopen` and `generate` need."""
 
     def loss(inputs: Any, targets: Any) -> Any:
         return F.cross_entropy(model(inputs), targets)
 
-    trainer = Trainer(
+    def evaluate() -> float:
+        return mean_loss(loss, windows(held_out, settings.batch_size, settings.max_len))
+
+    warmup = max(1, min(100, settings.steps // 10))
+    return Trainer(
         model, loss, batches, AdamW(model.named_parameters(), settings.lr, weight_decay=0.1),
-        warmup_cosine(settings.lr, warmup=max(1, min(100, settings.steps // 10)), total=settings.steps),
-        settings.steps, folder=folder, save_every=max(1, settings.steps // 20),
-        evaluate=lambda: mean_loss(loss, windows(rest, settings.batch_size, settings.max_len)),
+        warmup_cosine(settings.lr, warmup=warmup, total=settings.steps), settings.steps,
+        evaluate=evaluate,
         evaluate_every=settings.steps // 5 if settings.backend == "numpy" else 0,
-        progress=Progress(settings.steps, lowest(floors)),
+        folder=folder, save_every=max(1, settings.steps // 20),
+        progress=Progress(settings.steps, floor),
         how_to_resume=f"python3 -m tinyformer train --resume {os.path.basename(folder)}",
-        extra={"settings": settings.to_dict(), "model": model.config.to_dict(), "tokens": tokenizer.tokens,
-               "tokenizer": tokenizer.settings()})
-    if saved is not None:
-        trainer.resume(saved)
-        print(f"resumed      at step {trainer.step:,} of {settings.steps:,}")
-    return Job(trainer, model, tokenizer, floors)
+        extra={"settings": settings.to_dict(), "model": model.config.to_dict(),
+               "tokens": tokenizer.tokens, "tokenizer": tokenizer.settings()})
 
 
 def draw(folder: str, floors: List[Floor]) -> None:
@@ -202,5 +233,6 @@ def report(job: Job, settings: RunSettings, folder: str, seconds: float) -> None
     print(f"  {job.tokenizer.decode(ids)}\n")
     print(f"kept in {folder}: checkpoint.safetensors, vocab.txt, log.jsonl, loss.svg  "
           f"({clock_text(seconds)} in all)")
-    print(f"go on writing:  python3 -m tinyformer generate {os.path.basename(folder)} \"The value of\"")
+    print("go on writing:  python3 -m tinyformer generate "
+          f"{os.path.basename(folder)} \"The value of\"")
     sys.stdout.flush()

@@ -94,26 +94,29 @@ class Module:
         Raises ValueError that lists every missing, unexpected, mis-shaped and contradictory name,
         before anything is changed; with strict=False missing and unexpected names are left alone.
         """
-        parameters = dict(self._all_names())
-        given: Dict[str, Any] = {}
+        names: Dict[Parameter, List[str]] = {}
+        for name, parameter in self._all_names():
+            names.setdefault(parameter, []).append(name)
+        new: Dict[Parameter, Any] = {}
         problems: List[str] = []
-        for name in parameters:
-            if name in state:
+        for parameter, aliases in names.items():
+            given = [name for name in aliases if name in state]
+            for name in given:
                 try:
-                    given[name] = _array(state[name])
+                    new[parameter] = _fitting(state[name], parameter, new.get(parameter))
                 except (TypeError, ValueError) as error:
                     problems.append(f"{name}: {error}")
-        problems += _misfits(parameters, given)
+            if strict and not given:
+                problems.append(f"{' or '.join(aliases)}: missing, shape {parameter.shape} needed")
+        known = {name for aliases in names.values() for name in aliases}
         if strict:
-            problems += [f"{' or '.join(names)}: missing, shape {parameters[names[0]].shape} needed"
-                         for names in _aliases(parameters) if not any(n in state for n in names)]
             problems += [f"{name}: unexpected, there is no such parameter"
-                         for name in state if name not in parameters]
+                         for name in state if name not in known]
         if problems:
             raise ValueError(f"these weights do not fit {type(self).__name__}; nothing was "
                              "changed:\n  " + "\n  ".join(problems))
-        for name, value in given.items():
-            parameters[name].data = value
+        for parameter, array in new.items():
+            parameter.data = array
 
     def train(self, mode: bool = True) -> "Module":
         """Switch dropout on, here and in all modules below; returns the module."""
@@ -177,27 +180,11 @@ def _members(name: str, value: Any) -> Iterator[Tuple[str, Any]]:
             yield from _members(f"{name}.{key}", item)
 
 
-def _array(value: Any) -> Any:
-    """A tensor, an array or nested lists as an array of the backend in use."""
-    return xp.asarray(value.data if isinstance(value, Tensor) else value)
-
-
-def _aliases(parameters: Mapping[str, Parameter]) -> List[List[str]]:
-    """The names of each parameter; more than one where it is shared."""
-    names: Dict[int, List[str]] = {}
-    for name, parameter in parameters.items():
-        names.setdefault(id(parameter), []).append(name)
-    return list(names.values())
-
-
-def _misfits(parameters: Mapping[str, Parameter], given: Mapping[str, Any]) -> List[str]:
-    """What is wrong with arrays for parameters: their shape, or two of them for a shared one."""
-    problems = []
-    for names in _aliases(parameters):
-        found = [name for name in names if name in given]
-        wrong = [name for name in found if tuple(given[name].shape) != parameters[name].shape]
-        problems += [f"{name}: shape {tuple(given[name].shape)} given, {parameters[name].shape} "
-                     "needed" for name in wrong]
-        if not wrong and any(not xp.all(given[name] == given[found[0]]) for name in found[1:]):
-            problems.append(f"{' and '.join(found)}: different numbers for one shared parameter")
-    return problems
+def _fitting(value: Any, parameter: Parameter, former: Any) -> Any:
+    """Anything given for a parameter, as an array; `former` is what its other name gave."""
+    array = xp.asarray(value.data if isinstance(value, Tensor) else value)
+    if tuple(array.shape) != parameter.shape:
+        raise ValueError(f"shape {tuple(array.shape)} given, {parameter.shape} needed")
+    if former is not None and not xp.all(array == former):
+        raise ValueError("other numbers than under another name of the same, shared parameter")
+    return array

@@ -162,12 +162,10 @@ class Trainer:
     def _evaluated(self, evaluate: Callable[[], float]) -> float:
         """The held-out loss, without gradients and dropout, and as if nothing random was drawn."""
         randomness = stream.state()
-        self.model.eval()
         try:
-            with no_grad():
+            with self.model.evaluating(), no_grad():
                 return float(evaluate())
         finally:
-            self.model.train()
             stream.restore(randomness)
 
     def _stop(self) -> None:

@@ -1,8 +1,8 @@
 """Where did the first nan come from?
 
 A loss of nan says nothing: one bad number spoils everything computed from it. So the forward pass
-is run again with the random numbers it had, this time looking at the result of every recorded
-operation, in the order in which they are done. The first nan is the culprit; an infinity just
+is run again with the random numbers it had, this time looking at the result of every operation, in
+the order in which they are done. The first nan is the culprit; an infinity just
 before it is often the cause of it (inf - inf, 0 * inf), so it is named too.
 """
 
@@ -13,7 +13,7 @@ import sys
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional
 
 from tinyformer.arrays import xp
-from tinyformer.autograd import Tensor, engine
+from tinyformer.autograd.engine import observed
 
 
 class Finding(NamedTuple):
@@ -47,30 +47,22 @@ def describe(model: Any, forward: Callable[[], Any]) -> str:
         return f"the first tensor that became nan: {nans[0]}{cause}"
     if findings:
         return f"no tensor became nan; the first infinity: {findings[0]}"
-    return "no recorded operation gave a number that is not finite; look at what the loss does last"
+    return "no operation gave a number that is not finite; look at what the loss does last"
 
 
 @contextlib.contextmanager
 def watched(names: Dict[int, str]) -> Iterator[List[Finding]]:
-    """Inside, each recorded operation whose result is not finite adds to the list: at most the
-    first infinity and the first nan. `names` maps the id of each module to its name."""
+    """Inside, each operation whose result is not finite adds to the list: at most the first
+    infinity and the first nan. `names` maps the id of each module to its name."""
     findings: List[Finding] = []
 
-    class WatchedNode(engine.Node):
-        __slots__ = ()
+    def look(name: str, data: Any) -> None:
+        what = _what(data)
+        if what and what not in [finding.what for finding in findings]:
+            findings.append(Finding(what, name, data.shape, *_place(names)))
 
-        def __init__(self, name: str, data: Any, *rest: Any) -> None:
-            super().__init__(name, data, *rest)
-            what = _what(data)
-            if what and what not in [finding.what for finding in findings]:
-                findings.append(Finding(what, name, data.shape, *_place(names)))
-
-    maker: Any = sys.modules[Tensor.__module__]         # where `record` makes the nodes
-    maker.Node = WatchedNode
-    try:
+    with observed(look):
         yield findings
-    finally:
-        maker.Node = engine.Node
 
 
 def _place(names: Dict[int, str]) -> List[str]:

@@ -32,8 +32,7 @@ def check_probability(p: float) -> None:
 
 
 def dropout(x: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
-    """x with elements zeroed with probability p and the rest scaled by 1 / (1 - p); x itself
-    otherwise.
+    """In training, each element of x zeroed with probability p, or scaled by 1 / (1 - p); else x.
 
     Srivastava et al., 2014, in the "inverted" form. The gradient is g times the same factors.
     """
