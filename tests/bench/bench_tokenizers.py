@@ -68,7 +68,8 @@ def encoding(vocab, lines, rounds):
 
     def slow_contender():
         try:
-            from transformers.models.bert.tokenization_bert_legacy import BertTokenizerLegacy as Slow
+            from transformers.models.bert import tokenization_bert_legacy
+            Slow = tokenization_bert_legacy.BertTokenizerLegacy
         except ImportError:
             try:
                 from transformers import BertTokenizer as Slow

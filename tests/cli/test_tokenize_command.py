@@ -50,9 +50,10 @@ def test_training_by_another_criterion_with_every_merge(tiny):
 
 def test_what_is_refused(tiny, vocab):
     (tiny.folder / "double.txt").write_text("[UNK]\na\na\n", encoding="utf-8")
-    for words, message in ((("--vocab", "double.txt", "a"), "line 3 repeats the piece 'a' of line 2"),
+    train = ("--train", "text.txt", "--out")
+    for words, message in ((("--vocab", "double.txt", "a"), "line 3 repeats the piece 'a'"),
                            (("--vocab", ".", "a"), "is a directory"),
-                           (("--train", "text.txt", "--vocab-size", "3", "--out", "o.txt"), "at least"),
-                           (("--train", "text.txt", "--out", "vocab.txt"), "vocab.txt exists")):
+                           ((*train, "o.txt", "--vocab-size", "3"), "at least"),
+                           ((*train, "vocab.txt"), "vocab.txt exists")):
         result = tiny("tokenize", *words)
         assert result.status == 1 and message in result.err, result

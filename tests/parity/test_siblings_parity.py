@@ -24,8 +24,8 @@ N = int(os.environ.get("TINYFORMER_PARITY_STRINGS", "20000")) // 10
 
 def random_words(generator):
     letters = generator.choice(("ab", "abc", "abcdef"))
-    return {"".join(generator.choices(letters, k=generator.randint(1, 7))): generator.randint(1, 500)
-            for _ in range(generator.randint(2, 5))}
+    return {"".join(generator.choices(letters, k=generator.randint(1, 7))):
+            generator.randint(1, 500) for _ in range(generator.randint(2, 5))}
 
 
 def without_ties(words, **options):

@@ -6,8 +6,8 @@ import pytest
 
 from tinyformer.text import WordPiece
 
-TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "foo", "##bar", "a", "b", "c", "+", "[", "]",
-          "sep", "mask", "οδοσ", "οδος", "##a", "\U0002b820", "e", "i", "\u0307", "##\u0307"]
+TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "foo", "##bar", "a", "b", "c", "+", "[",
+          "]", "sep", "mask", "οδοσ", "οδος", "##a", "\U0002b820", "e", "i", "\u0307", "##\u0307"]
 HF, GOOGLE = WordPiece(TOKENS), WordPiece(TOKENS, profile="google")
 
 
