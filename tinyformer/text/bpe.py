@@ -230,8 +230,7 @@ def read_vocab_json(path: PathLike) -> List[str]:
 
 
 def read_merges(path: PathLike) -> List[Pair]:
-    """The pairs of a `merges.txt`, first learnt first. Raises ValueError for a line that is
-    none."""
+    """The pairs of a `merges.txt`, first learnt first. Raises ValueError for any other line."""
     pairs = []
     for number, line in enumerate(read_text(path).split("\n"), 1):
         line = line.rstrip("\r")

@@ -177,8 +177,7 @@ def _windows(length: int, room: int, stride: int, side: str) -> List[slice]:
 
 def check_truncation(max_length: int, added: int, truncation: str, stride: int,
                      side: str) -> int:
-    """The room for the text itself. Raises ValueError for settings that leave none, or unknown
-    ones."""
+    """The room for the text itself. Raises ValueError if there is none, or a word is unknown."""
     if truncation not in TRUNCATIONS:
         raise ValueError(f"unknown truncation {truncation!r}: choose one of "
                          f"{', '.join(TRUNCATIONS)}")

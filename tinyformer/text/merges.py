@@ -33,8 +33,7 @@ Key = Tuple[float, int, Pair]  # what the heap sorts by: -score, -n(ab), the tex
 
 
 class Merge(NamedTuple):
-    """One learnt merge: the pair, the piece it makes, and n(ab), n(a), n(b), N and the score when
-    it was chosen."""
+    """A learnt merge: the pair, its piece, and n(ab), n(a), n(b), N and the score at the time."""
 
     left: str
     right: str
@@ -165,8 +164,7 @@ def learn(words: Dict[str, int],
           join: Join,
           criterion: str = "count",
           min_frequency: int = 1) -> Iterator[Merge]:
-    """`learn_naive`, fast: the same merges (scores as floats), looking only at the words that a
-    merge changes."""
+    """The merges of `learn_naive`, fast: only words that a merge changes are looked at again."""
     learner = Learner(words, spell, join, criterion, min_frequency)
     while True:
         merge = learner.best()

@@ -24,8 +24,7 @@ import unicodedata
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
 Span = Tuple[str, int, int]
-"""A character of the normalised text, and the slice [start, end) of the source that it came
-from."""
+"""A character of the normalised text, and the slice [start, end) of the source it came from."""
 
 Step = Callable[[List[Span]], List[Span]]
 
@@ -60,16 +59,14 @@ def is_cjk(char: str) -> bool:
 
 
 def is_punctuation(char: str) -> bool:
-    """Every ASCII sign that is neither letter, digit nor space (so `$` and `+` too), and Unicode's
-    category P."""
+    """ASCII that is neither letter, digit nor space (so `$` and `+` too), and the category P."""
     if char < "\x7f":
         return char > " " and not char.isalnum()
     return unicodedata.category(char).startswith("P")
 
 
 def clean(char: str) -> str:
-    """Delete controls (with format characters, private use and lone surrogates); make white space a
-    space."""
+    """White space becomes a space; controls, format, private use, lone surrogates vanish."""
     if is_whitespace(char):
         return " "
     if char == "\ufffd" or unicodedata.category(char) in ("Cc", "Cf", "Co", "Cs"):
@@ -93,8 +90,7 @@ def strip_mark(char: str) -> str:
 
 
 class Table(Dict[int, str]):
-    """A character function as a table for `str.translate` that fills itself with the characters it
-    meets."""
+    """A function of characters as a table for `str.translate`, filled as characters come."""
     def __init__(self, *functions: Callable[[str], str]) -> None:
         super().__init__()
         self.functions = functions
@@ -115,8 +111,7 @@ _PARTS = Table(lambda char: unicodedata.normalize("NFD", char))
 
 
 def decompose(spans: List[Span]) -> List[Span]:
-    """Unicode's canonical decomposition (NFD) of the text, each result keeping the span of its
-    source.
+    """Unicode's canonical decomposition (NFD), each result keeping the span of its source.
 
     A character becomes its parts; then each run of combining marks is sorted, stably, by combining
     class.
@@ -136,8 +131,7 @@ def decompose(spans: List[Span]) -> List[Span]:
 
 
 def lower_whole(spans: List[Span]) -> List[Span]:
-    """Lower-case the text as a whole, as `str.lower` does: a capital sigma that ends a word becomes
-    a final one."""
+    """Lower-case the text as a whole: `str.lower` makes a sigma that ends a word a final one."""
     lowered = iter("".join(char for char, _, _ in spans).lower())
     return [(next(lowered), start, end) for char, start, end in spans for _ in char.lower()]
 
@@ -190,13 +184,11 @@ class Normaliser:
         return text.translate(self._last)
 
     def spans(self, text: str) -> List[Span]:
-        """The normalised text as a list of (character, start, end), the slice of `text` it came
-        from."""
+        """The normalised text as (character, start, end): where in `text` it came from."""
         return self.steps(text)[-1][1]
 
     def steps(self, text: str) -> List[Tuple[str, List[Span]]]:
-        """Every step that this configuration takes: its name, and the spans after it. The first is
-        the source."""
+        """Every step taken here, as its name and the spans after it. The first is the source."""
         spans = [(char, i, i + 1) for i, char in enumerate(text)]
         done = [("source", spans)]
         for name, step in self._steps:

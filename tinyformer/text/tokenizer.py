@@ -31,7 +31,6 @@ Piece = Tuple[int, int, int]
 Allowed = Union[bool, Collection[str]]
 Pair = Tuple[str, str]
 
-
 Spelling = Tuple[Tuple[int, ...], Tuple[str, ...], Tuple[Tuple[int, int], ...]]
 """What a word becomes: ids, tokens, and the slice of the word that each stands for."""
 
@@ -65,8 +64,7 @@ class Tokenizer:
     # The three steps
 
     def chunks(self, text: str) -> List[str]:
-        """Parts of the text, in order, that can be cut by themselves; white space may be left
-        out."""
+        """Parts of the text that can be cut by themselves, in order; white space may be missing."""
         raise NotImplementedError
 
     def words(self, chunk: str) -> List[Word]:

@@ -79,8 +79,7 @@ _PLAIN_WORDS = re.compile("[0-9A-Za-z]+|[^0-9A-Za-z \t\n\r]")
 
 
 def is_plain(text: str) -> bool:
-    """Whether the text is ASCII without controls, in which normalising can change nothing but case,
-    and every character keeps its place."""
+    """Whether the text is ASCII without controls: normalising changes nothing in it but case."""
     return not _ODD.search(text)
 
 
