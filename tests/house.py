@@ -28,7 +28,7 @@ FLOORS = {"arrays": 1, "pictures": 1, "text": 1, "assign": 1, "autograd": 2, "fu
 FACES = {"tinyformer/__init__.py", "tinyformer/functional.py"}
 STANDARD = getattr(sys, "stdlib_module_names", frozenset((      # Python 3.9 has no such list
     "__future__ _thread argparse ast asyncio atexit base64 binascii bisect builtins cProfile "
-    "cmath codecs collections contextlib contextvars copy csv dataclasses datetime decimal "
+    "cmath codecs collections contextlib contextvars copy csv ctypes dataclasses datetime decimal "
     "difflib enum errno fnmatch fractions functools gc glob gzip hashlib heapq html importlib "
     "inspect io itertools json keyword locale logging math mmap msvcrt numbers operator os "
     "pathlib pickle platform pstats pydoc_data queue random re resource runpy sched secrets "
