@@ -9,7 +9,7 @@ import unicodedata
 import pytest
 
 from tinyformer.text.normalise import PROFILES, Normaliser, decompose, is_punctuation, is_whitespace
-from tinyformer.text.words import chunks, split_spans, split_words
+from tinyformer.text.words import chunks, is_plain, split_plain, split_spans, split_words
 
 ODD = ("a", "B", "é", "e\u0301", "İ", "Σ", "ς", "Ω\u0345", "\u0300\u0327", "\u302e\u0301", "가", "각",
        "が", "漢", "\U0002b820", "ﬁ", "Å", "\u037e", "≠", " ", "\t", "\n", "\r", "\x0b", "\x1c",
@@ -38,7 +38,21 @@ def test_tables_and_spans_agree():
         for text in strings(300):
             spans = normalise.spans(text)
             assert "".join(char for char, _, _ in spans) == normalise(text), text
-            assert [word for word, _ in split_spans(spans)] == split_words(normalise(text)), text
+            assert [word[0] for word in split_spans(spans)] == split_words(normalise(text)), text
+
+
+def test_plain_text_has_a_shorter_way():
+    plain = [chr(code) for code in (9, 10, 13, *range(0x20, 0x7f))]
+    generator = random.Random(2)
+    for _ in range(300):
+        text = "".join(generator.choices(plain, k=generator.randint(0, 9)))
+        assert is_plain(text)
+        for normalise in configurations():
+            source = text.lower() if normalise.lowercase else text
+            assert split_plain(source) == split_words(normalise(text)), text
+            for word, starts, _ in split_spans(normalise.spans(text)):
+                assert source[starts[0]:starts[0] + len(word)] == word
+    assert not any(map(is_plain, ("é", "\x0b", "\x7f", "a\x00")))
 
 
 def test_spans_point_at_the_source():
@@ -60,7 +74,7 @@ def test_chunks_can_be_handled_by_themselves():
     for normalise in configurations():
         for text in strings(300, seed=4):
             whole = split_words(normalise(text))
-            assert [w for chunk in chunks(text)
+            assert [w for chunk in chunks(text, normalise.handle_chinese_chars)
                     for w in split_words(normalise(chunk))] == whole, text
 
 

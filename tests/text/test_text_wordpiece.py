@@ -8,7 +8,7 @@ import random
 import pytest
 
 from tinyformer.text import WordPiece
-from tinyformer.text.wordpiece import _Cache
+from tinyformer.text.cache import Cache
 
 LECTURE = [
     "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "En", "##code", "me", "!", "S", "##nu", "##ffle",
@@ -150,7 +150,7 @@ def test_the_cache_is_bounded_and_right():
         calls.append(chunk)
         return (len(chunk), )
 
-    cache = _Cache(function, limit=3, longest=4)
+    cache = Cache(function, limit=3, longest=4)
     for chunk in ("a", "bb", "a", "ccc", "dddd", "a", "eeeee", "eeeee"):
         assert cache[chunk] == (len(chunk), )
         assert len(cache) <= 3 and "eeeee" not in cache

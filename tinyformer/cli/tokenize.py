@@ -1,7 +1,10 @@
-"""Cut text into WordPiece pieces, or learn a vocabulary.
+"""Cut text into pieces and say why, or learn a vocabulary.
 
-    tokenize --vocab vocab.txt "Encode me!"        the pieces and ids of a text (- reads standard
-    input) tokenize --train FILE ... --vocab-size N --out vocab.txt
+    tokenize --vocab vocab.txt "Encode me!"             its pieces and ids (- reads standard input)
+    tokenize --vocab vocab.txt --explain "Encode me!"   each step from the text to the ids
+    tokenize --vocab vocab.json --merges merges.txt "Encode me!"      byte-pair encoding, as GPT-2
+    tokenize --train FILE ... --vocab-size N --out vocab.txt          learn a WordPiece vocabulary
+    tokenize --train FILE ... --out vocab.txt --html merges.html      and show every merge
 """
 
 from __future__ import annotations
@@ -10,32 +13,40 @@ import argparse
 import os
 import pathlib
 import sys
+from typing import Any, List, Tuple
 
-from tinyformer.text import WordPiece
+from tinyformer.pictures.html import page
+from tinyformer.text import BPE, Tokenizer, WordPiece
+from tinyformer.text.merges import CRITERIA
+from tinyformer.text.report import as_text
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `tokenize`."""
     parser.add_argument("text", nargs="?", help="the text, or - for standard input")
     parser.add_argument("--vocab", metavar="FILE", help="a vocabulary, one piece a line")
+    parser.add_argument("--merges", metavar="FILE",
+                        help="the merges of a byte-level vocabulary, whose --vocab is a .json")
     parser.add_argument("--cased", action="store_true", help="keep capitals and accents")
-    parser.add_argument("--train",
-                        nargs="+",
-                        metavar="FILE",
+    parser.add_argument("--explain", action="store_true",
+                        help="every step from the text to the ids; with --train every merge")
+    parser.add_argument("--html", metavar="FILE", help="write the explanation as a page")
+    parser.add_argument("--train", nargs="+", metavar="FILE",
                         help="learn a vocabulary from these texts")
-    parser.add_argument("--vocab-size",
-                        type=int,
-                        default=8000,
-                        metavar="N",
+    parser.add_argument("--vocab-size", type=int, default=8000, metavar="N",
                         help="pieces to learn (default 8000)")
+    parser.add_argument("--criterion", choices=sorted(CRITERIA), default="count",
+                        help="what makes a pair worth merging (default count)")
+    parser.add_argument("--min-frequency", type=int, default=2, metavar="N",
+                        help="how often a pair must occur (default 2)")
     parser.add_argument("--out", metavar="FILE", help="where the learned vocabulary goes")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Train a vocabulary, or print the pieces and the ids of a text."""
     if bool(arguments.train) == bool(arguments.vocab):
-        arguments.parser.error(
-            "give either --vocab FILE and a text, or --train FILE ... and --out FILE")
+        arguments.parser.error("give either --vocab FILE and a text, or --train FILE ... and "
+                               "--out FILE")
     return _train(arguments) if arguments.train else _show(arguments)
 
 
@@ -44,22 +55,50 @@ def _train(arguments: argparse.Namespace) -> int:
         arguments.parser.error("--train needs --out FILE for the vocabulary")
     if os.path.exists(arguments.out):
         raise ValueError(f"{arguments.out} exists; remove it or choose another --out")
+    explained = arguments.explain or arguments.html
     tokenizer = WordPiece.train([pathlib.Path(path) for path in arguments.train],
-                                arguments.vocab_size,
-                                lowercase=not arguments.cased,
-                                progress=lambda line: print(line, file=sys.stderr))
+                                arguments.vocab_size, lowercase=not arguments.cased,
+                                criterion=arguments.criterion,
+                                min_frequency=arguments.min_frequency, trace=bool(explained),
+                                progress=_progress)
+    if sys.stderr.isatty():
+        print(file=sys.stderr)
     tokenizer.save(arguments.out)
+    if explained and tokenizer.trace is not None:
+        _explain(arguments, f"How {arguments.out} was learnt", tokenizer.trace.blocks())
     print(f"{tokenizer.vocab_size:,} pieces in {arguments.out}")
     return 0
+
+
+def _progress(line: str) -> None:
+    """A line that stays in place on a terminal."""
+    print(f"\r{line:<78}" if sys.stderr.isatty() else line, file=sys.stderr, flush=True,
+          end="" if sys.stderr.isatty() else "\n")
 
 
 def _show(arguments: argparse.Namespace) -> int:
     if arguments.text is None:
         arguments.parser.error("give the text to cut, or - to read it from standard input")
-    tokenizer = WordPiece.from_file(arguments.vocab, lowercase=not arguments.cased)
+    tokenizer: Tokenizer
+    if arguments.merges:
+        tokenizer = BPE.from_files(arguments.vocab, arguments.merges)
+    else:
+        tokenizer = WordPiece.from_file(arguments.vocab, lowercase=not arguments.cased)
     text = sys.stdin.read() if arguments.text == "-" else arguments.text
+    if arguments.explain or arguments.html:
+        _explain(arguments, "From text to ids", tokenizer.explain(text).blocks())
+        return 0
     for line in text.split("\n"):
         ids = tokenizer.encode_ids(line)
         print(" ".join(tokenizer.tokens[each] for each in ids))
         print(" ".join(map(str, ids)))
     return 0
+
+
+def _explain(arguments: argparse.Namespace, title: str, blocks: List[Tuple[Any, ...]]) -> None:
+    """Print the blocks if asked to, and write them as a page if asked to."""
+    if arguments.explain:
+        print(as_text(blocks))
+    if arguments.html:
+        page(title, blocks).save(arguments.html)
+        print(f"a page in {arguments.html}", file=sys.stderr)

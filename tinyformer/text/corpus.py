@@ -17,7 +17,8 @@ Corpus = Union[Text, Iterable[Text]]
 Progress = Optional[Callable[[str], None]]
 """Called now and then with a line that says how far the work is."""
 
-BLOCK = 1 << 20  # bytes of a file read at a time
+BLOCK = 1 << 17  # bytes of a file read at a time
+TOLD = 1 << 20  # characters between two lines of progress
 
 
 def count_words(corpus: Corpus,
@@ -35,7 +36,7 @@ def count_words(corpus: Corpus,
     for text in texts(corpus):
         raw.update(chunks(text))
         before, characters = characters, characters + len(text)
-        if progress and before // BLOCK != characters // BLOCK:
+        if progress and before // TOLD != characters // TOLD:
             progress(f"{characters:,} characters read, {len(raw):,} distinct words")
     counts: Counter[str] = Counter()
     for chunk, n in raw.items():

@@ -24,16 +24,16 @@ import heapq
 import math
 from collections import defaultdict
 from fractions import Fraction
-from typing import Callable, Dict, Iterator, List, NamedTuple, Set, Tuple, Union
+from typing import Callable, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple, Union
 
 Pair = Tuple[str, str]
 Spell = Callable[[str], List[str]]
 Join = Callable[[str, str], str]
+Key = Tuple[float, int, Pair]  # what the heap sorts by: -score, -n(ab), the texts
 
 
 class Merge(NamedTuple):
-    """One learnt merge: the pair, the piece it makes, and n(ab), n(a), n(b), N and the score when
-    it was chosen."""
+    """A learnt merge: the pair, its piece, and n(ab), n(a), n(b), N and the score at the time."""
 
     left: str
     right: str
@@ -164,8 +164,7 @@ def learn(words: Dict[str, int],
           join: Join,
           criterion: str = "count",
           min_frequency: int = 1) -> Iterator[Merge]:
-    """`learn_naive`, fast: the same merges (scores as floats), looking only at the words that a
-    merge changes."""
+    """The merges of `learn_naive`, fast: only words that a merge changes are looked at again."""
     learner = Learner(words, spell, join, criterion, min_frequency)
     while True:
         merge = learner.best()
@@ -207,7 +206,7 @@ class Learner:
         self.heap = [self._key(pair) for pair, n in self.pairs.items() if n >= self.min_frequency]
         heapq.heapify(self.heap)
 
-    def _key(self, pair: Pair) -> Tuple[float, int, Pair]:
+    def _key(self, pair: Pair) -> Key:
         (left, right), n = pair, self.pairs[pair]
         score = self.criterion.fast(n, self.singles[left], self.singles[right], self.total,
                                     left == right)
@@ -218,34 +217,58 @@ class Learner:
             self.touching[pair[0]].add(pair)
             self.touching[pair[1]].add(pair)
 
-    def best(self) -> Union[Merge, None]:
+    def best(self) -> Optional[Merge]:
         """The best pair as a merge, or None when no pair is frequent enough."""
+        key = self._pop()
+        return None if key is None else self._merge(key)
+
+    def rivals(self, winner: Merge, most: int) -> Tuple[List[Merge], int]:
+        """The `most` best pairs after `winner`, and how many pairs have the same score as it."""
+        found: Dict[Pair, Key] = {(winner.left, winner.right): (0, 0, ("", ""))}
+        tied = 0
+        while True:
+            key = self._pop()
+            if key is None:
+                break
+            found.setdefault(key[2], key)
+            if -key[0] < winner.score and len(found) > most + 1:
+                break
+        rivals = [key for key in found.values() if key[2] != ("", "")]
+        for key in rivals:
+            heapq.heappush(self.heap, key)
+            tied += -key[0] == winner.score
+        return [self._merge(key) for key in rivals[:most]], tied
+
+    def _pop(self) -> Optional[Key]:
         while self.heap:
             key = heapq.heappop(self.heap)
-            pair = left, right = key[2]
-            n = self.pairs.get(pair, 0)
-            if n < self.min_frequency:
-                continue
-            now = self._key(pair)
-            if now == key:
-                return Merge(left, right, self.join(left, right), n, self.singles[left],
-                             self.singles[right], self.total, -key[0])
-            if now > key:
-                heapq.heappush(self.heap, now)
+            if self.pairs.get(key[2], 0) >= self.min_frequency:
+                now = self._key(key[2])
+                if now == key:
+                    return key
+                if now > key:
+                    heapq.heappush(self.heap, now)
         return None
 
-    def apply(self, merge: Merge) -> int:
-        """Join the pair in every word, and bring counts and heap up to date. Returns the number of
-        words changed."""
+    def _merge(self, key: Key) -> Merge:
+        left, right = key[2]
+        return Merge(left, right, self.join(left, right), self.pairs[key[2]], self.singles[left],
+                     self.singles[right], self.total, -key[0])
+
+    def apply(self, merge: Merge) -> List[int]:
+        """Join the pair wherever it stands, and bring counts and heap up to date.
+
+        Returns the numbers of the words that changed.
+        """
         changes: Dict[Pair, int] = defaultdict(int)
-        changed = 0
+        changed = []
         for i in self.where.pop((merge.left, merge.right)):
             old, n = self.words[i], self.counts[i]
             new = join_pair(old, merge.left, merge.right, merge.piece)
             joined = len(old) - len(new)
             if not joined:
                 continue
-            changed += 1
+            changed.append(i)
             self.words[i] = new
             for pair in zip(old, old[1:]):
                 changes[pair] -= n

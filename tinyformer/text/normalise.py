@@ -21,11 +21,12 @@ does differently.
 from __future__ import annotations
 
 import unicodedata
-from typing import Callable, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 Span = Tuple[str, int, int]
-"""A character of the normalised text, and the slice [start, end) of the source that it came
-from."""
+"""A character of the normalised text, and the slice [start, end) of the source it came from."""
+
+Step = Callable[[List[Span]], List[Span]]
 
 PROFILES = ("hf", "google")
 
@@ -58,16 +59,14 @@ def is_cjk(char: str) -> bool:
 
 
 def is_punctuation(char: str) -> bool:
-    """Every ASCII sign that is neither letter, digit nor space (so `$` and `+` too), and Unicode's
-    category P."""
+    """ASCII that is neither letter, digit nor space (so `$` and `+` too), and the category P."""
     if char < "\x7f":
         return char > " " and not char.isalnum()
     return unicodedata.category(char).startswith("P")
 
 
 def clean(char: str) -> str:
-    """Delete controls (with format characters, private use and lone surrogates); make white space a
-    space."""
+    """White space becomes a space; controls, format, private use, lone surrogates vanish."""
     if is_whitespace(char):
         return " "
     if char == "\ufffd" or unicodedata.category(char) in ("Cc", "Cf", "Co", "Cs"):
@@ -90,15 +89,36 @@ def strip_mark(char: str) -> str:
     return "" if unicodedata.category(char) == "Mn" else char
 
 
+class Table(Dict[int, str]):
+    """A function of characters as a table for `str.translate`, filled as characters come."""
+    def __init__(self, *functions: Callable[[str], str]) -> None:
+        super().__init__()
+        self.functions = functions
+
+    def __missing__(self, code: int) -> str:
+        text = chr(code)
+        for function in self.functions:
+            text = "".join(map(function, text))
+        self[code] = text
+        return text
+
+    def apply(self, spans: List[Span]) -> List[Span]:
+        """The function on every character of a list of spans."""
+        return [(new, start, end) for char, start, end in spans for new in self[ord(char)]]
+
+
+_PARTS = Table(lambda char: unicodedata.normalize("NFD", char))
+
+
 def decompose(spans: List[Span]) -> List[Span]:
-    """Unicode's canonical decomposition (NFD) of the text, each result keeping the span of its
-    source.
+    """Unicode's canonical decomposition (NFD), each result keeping the span of its source.
 
     A character becomes its parts; then each run of combining marks is sorted, stably, by combining
     class.
     """
-    parts = [(part, start, end) for char, start, end in spans
-             for part in unicodedata.normalize("NFD", char)]
+    parts = [(part, start, end) for char, start, end in spans for part in _PARTS[ord(char)]]
+    if unicodedata.is_normalized("NFD", "".join([part for part, _, _ in parts])):
+        return parts
     first = 0
     while first < len(parts):
         last = first
@@ -111,25 +131,9 @@ def decompose(spans: List[Span]) -> List[Span]:
 
 
 def lower_whole(spans: List[Span]) -> List[Span]:
-    """Lower-case the text as a whole, as `str.lower` does: a capital sigma that ends a word becomes
-    a final one."""
+    """Lower-case the text as a whole: `str.lower` makes a sigma that ends a word a final one."""
     lowered = iter("".join(char for char, _, _ in spans).lower())
     return [(next(lowered), start, end) for char, start, end in spans for _ in char.lower()]
-
-
-class Table(Dict[int, str]):
-    """A character function as a table for `str.translate` that fills itself with the characters it
-    meets."""
-    def __init__(self, *functions: Callable[[str], str]) -> None:
-        super().__init__()
-        self.functions = functions
-
-    def __missing__(self, code: int) -> str:
-        text = chr(code)
-        for function in self.functions:
-            text = "".join(map(function, text))
-        self[code] = text
-        return text
 
 
 class Normaliser:
@@ -161,6 +165,14 @@ class Normaliser:
         last = [strip_mark] * self.strips + [str.lower] * (lowercase and not google)
         self._first, self._last = Table(*first), Table(*last)
         self._lower_whole = lowercase and google
+        self._steps = self._plan()
+
+    def settings(self) -> Dict[str, Any]:
+        """The arguments of the constructor."""
+        return {
+            "lowercase": self.lowercase, "strip_accents": self.strip_accents,
+            "handle_chinese_chars": self.handle_chinese_chars, "profile": self.profile
+        }
 
     def __call__(self, text: str) -> str:
         """The normalised text alone, by translation tables."""
@@ -172,37 +184,27 @@ class Normaliser:
         return text.translate(self._last)
 
     def spans(self, text: str) -> List[Span]:
-        """The normalised text as a list of (character, start, end), the slice of `text` it came
-        from."""
-        if text.isascii() and text.isprintable():  # no step but lower-casing can change anything
-            return [(char, i, i + 1)
-                    for i, char in enumerate(text.lower() if self.lowercase else text)]
+        """The normalised text as (character, start, end): where in `text` it came from."""
         return self.steps(text)[-1][1]
 
     def steps(self, text: str) -> List[Tuple[str, List[Span]]]:
-        """Every step that this configuration takes: its name, and the spans after it. The first is
-        the source."""
+        """Every step taken here, as its name and the spans after it. The first is the source."""
         spans = [(char, i, i + 1) for i, char in enumerate(text)]
         done = [("source", spans)]
-        for name, step in self._plan():
+        for name, step in self._steps:
             spans = step(spans)
             done.append((name, spans))
         return done
 
-    def _plan(self) -> List[Tuple[str, Callable[[List[Span]], List[Span]]]]:
+    def _plan(self) -> List[Tuple[str, Step]]:
         google = self.profile == "google"
-        plan = [("clean", _each(clean_google if google else clean))]
+        plan: List[Tuple[str, Step]] = [("clean", Table(clean_google if google else clean).apply)]
         if self.handle_chinese_chars:
-            plan.append(("space CJK", _each(space_cjk)))
-        strip = [("decompose", decompose),
-                 ("strip accents", _each(strip_mark))] if self.strips else []
-        lower = [("lower", lower_whole if google else _each(str.lower))] if self.lowercase else []
+            plan.append(("space CJK", Table(space_cjk).apply))
+        strip: List[Tuple[str, Step]] = []
+        if self.strips:
+            strip = [("decompose", decompose), ("strip accents", Table(strip_mark).apply)]
+        lower: List[Tuple[str, Step]] = []
+        if self.lowercase:
+            lower = [("lower", lower_whole if google else Table(str.lower).apply)]
         return plan + (lower + strip if google else strip + lower)
-
-
-def _each(function: Callable[[str], str]) -> Callable[[List[Span]], List[Span]]:
-    """The step on spans that a function on single characters stands for."""
-    def step(spans: List[Span]) -> List[Span]:
-        return [(new, start, end) for char, start, end in spans for new in function(char)]
-
-    return step
