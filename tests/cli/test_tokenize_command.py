@@ -57,3 +57,18 @@ def test_what_is_refused(tiny, vocab):
                            ((*train, "vocab.txt"), "vocab.txt exists")):
         result = tiny("tokenize", *words)
         assert result.status == 1 and message in result.err, result
+
+
+def test_a_runs_vocabulary_is_used_as_its_model_reads(tiny):
+    tiny.train("--name", "mine")
+    wanted = tiny("tokenize", "--vocab", "mine", "The rock").out
+    assert wanted.split("\n")[0].replace(" ##", "") == "The rock"
+    for path in ("runs/mine", "runs/mine/vocab.txt", "runs/mine/checkpoint.safetensors"):
+        assert tiny("tokenize", "--vocab", path, "The rock").out == wanted
+
+
+def test_options_that_do_not_go_together(tiny):
+    result = tiny("tokenize", "--train", "text.txt", "--out", "v.txt", "some text")
+    assert result.status == 2 and "--vocab" in result.err
+    result = tiny("tokenize", "--vocab", "v.txt", "--out", "w.txt", "some text")
+    assert result.status == 2 and "--train" in result.err

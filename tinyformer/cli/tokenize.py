@@ -1,6 +1,7 @@
 """Cut text into pieces and say why, or learn a vocabulary.
 
     tokenize --vocab vocab.txt "Encode me!"             its pieces and ids (- reads standard input)
+    tokenize --vocab run-1 "Encode me!"                 as the model of a run reads it
     tokenize --vocab vocab.txt --explain "Encode me!"   each step from the text to the ids
     tokenize --vocab vocab.json --merges merges.txt "Encode me!"      byte-pair encoding, as GPT-2
     tokenize --train FILE ... --vocab-size N --out vocab.txt          learn a WordPiece vocabulary
@@ -15,16 +16,18 @@ import pathlib
 import sys
 from typing import Any, List, Tuple
 
+from tinyformer.cli import runs
 from tinyformer.pictures.html import page
 from tinyformer.text import BPE, Tokenizer, WordPiece
 from tinyformer.text.merges import CRITERIA
 from tinyformer.text.report import as_text
+from tinyformer.training import checkpoint
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `tokenize`."""
     parser.add_argument("text", nargs="?", help="the text, or - for standard input")
-    parser.add_argument("--vocab", metavar="FILE", help="a vocabulary, one piece a line")
+    parser.add_argument("--vocab", metavar="FILE", help="a vocabulary, one piece a line, or a run")
     parser.add_argument("--merges", metavar="FILE",
                         help="the merges of a byte-level vocabulary, whose --vocab is a .json")
     parser.add_argument("--cased", action="store_true", help="keep capitals and accents")
@@ -44,6 +47,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Train a vocabulary, or print the pieces and the ids of a text."""
+    if arguments.train and (arguments.text is not None or arguments.merges):
+        arguments.parser.error("--train learns from files; a text and --merges go with --vocab")
+    if arguments.vocab and arguments.out:
+        arguments.parser.error("--out is for the vocabulary that --train learns; --vocab is there")
     if bool(arguments.train) == bool(arguments.vocab):
         arguments.parser.error("give either --vocab FILE and a text, or --train FILE ... and "
                                "--out FILE")
@@ -83,16 +90,27 @@ def _show(arguments: argparse.Namespace) -> int:
     if arguments.merges:
         tokenizer = BPE.from_files(arguments.vocab, arguments.merges)
     else:
-        tokenizer = WordPiece.from_file(arguments.vocab, lowercase=not arguments.cased)
+        tokenizer = _wordpiece(arguments.vocab, arguments.cased)
     text = sys.stdin.read() if arguments.text == "-" else arguments.text
     if arguments.explain or arguments.html:
         _explain(arguments, "From text to ids", tokenizer.explain(text).blocks())
         return 0
-    for line in text.split("\n"):
+    for line in text[:-1 if text.endswith("\n") else None].split("\n"):
         ids = tokenizer.encode_ids(line)
         print(" ".join(tokenizer.tokens[each] for each in ids))
         print(" ".join(map(str, ids)))
     return 0
+
+
+def _wordpiece(path: str, cased: bool) -> WordPiece:
+    """The tokenizer of a vocabulary. That of a run is used as the run's model was trained on it."""
+    beside = os.path.join(os.path.dirname(path), runs.CHECKPOINT)
+    if os.path.isfile(path) and os.path.isfile(beside):
+        path = beside
+    if not os.path.isfile(path) or path.endswith(".safetensors"):
+        file = runs.checkpoint_file(path)
+        return runs.run_state(checkpoint.read_state(file), file).tokenizer
+    return WordPiece.from_file(path, lowercase=not cased)
 
 
 def _explain(arguments: argparse.Namespace, title: str, blocks: List[Tuple[Any, ...]]) -> None:
