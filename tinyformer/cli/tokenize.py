@@ -104,11 +104,11 @@ def _show(arguments: argparse.Namespace) -> int:
 
 def _wordpiece(path: str, cased: bool) -> WordPiece:
     """The tokenizer of a vocabulary. That of a run is used as the run's model was trained on it."""
-    beside = os.path.join(os.path.dirname(path), runs.CHECKPOINT)
-    if os.path.isfile(path) and os.path.isfile(beside):
-        path = beside
-    if not os.path.isfile(path) or path.endswith(".safetensors"):
-        file = runs.checkpoint_file(path)
+    folder = path if os.path.isdir(path) else os.path.dirname(path)
+    beside = os.path.join(folder, runs.CHECKPOINT)
+    named = not os.path.exists(path) and os.path.isdir(os.path.join(runs.RUNS, path))
+    if named or os.path.exists(path) and os.path.isfile(beside):
+        file = runs.checkpoint_file(path) if named else beside
         return runs.run_state(checkpoint.read_state(file), file).tokenizer
     return WordPiece.from_file(path, lowercase=not cased)
 
