@@ -242,6 +242,28 @@ def test_a_failure_at_the_last_moment_leaves_the_previous_file(tmp_path, monkeyp
     assert path.read_bytes() == b"before" and len(list(tmp_path.iterdir())) == 1
 
 
+@pytest.mark.parametrize("refusals", [1, 3, 99])
+def test_a_file_that_is_being_read_is_replaced_a_little_later(tmp_path, monkeypatch, refusals):
+    path, replace, calls = written(tmp_path, b"before"), os.replace, []
+
+    def busy(source, target):
+        calls.append(target)
+        if len(calls) <= refusals:
+            raise PermissionError(13, "Access is denied")
+        replace(source, target)
+
+    monkeypatch.setattr(safetensors.os, "replace", busy)
+    monkeypatch.setattr(safetensors.time, "sleep", lambda seconds: None)
+    if refusals < 99:
+        safetensors.replace_file(path, [b"after"])
+        assert path.read_bytes() == b"after" and len(calls) == refusals + 1
+    else:
+        with pytest.raises(PermissionError, match="Access is denied; nothing was saved"):
+            safetensors.replace_file(path, [b"after"])
+        assert path.read_bytes() == b"before"
+    assert len(list(tmp_path.iterdir())) == 1
+
+
 def test_an_interruption_leaves_the_previous_file(tmp_path):
     path = written(tmp_path, b"before")
 

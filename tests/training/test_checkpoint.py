@@ -1,5 +1,7 @@
 """Checkpoints: what goes in comes out, and no change of a byte goes unnoticed."""
+import builtins
 import json
+import os
 import random
 import struct
 
@@ -126,7 +128,7 @@ def test_a_tensor_taken_out_or_relabelled_is_noticed(arrays, tmp_path):
 def test_a_foreign_file_and_a_newer_one_are_told_apart(arrays, tmp_path):
     path = tmp_path / "c"
     safetensors.save(path, arrays, {"format": "pt"})
-    with pytest.raises(CheckpointError, match="not a tinyformer .*format='pt'.*load_pretrained"):
+    with pytest.raises(CheckpointError, match="not a tinyformer .*format='pt'.*no state of a run"):
         checkpoint.load(path)
     safetensors.save(path, arrays)
     with pytest.raises(CheckpointError, match="format=None"):
@@ -136,6 +138,34 @@ def test_a_foreign_file_and_a_newer_one_are_told_apart(arrays, tmp_path):
     safetensors.save(path, tensors, {**metadata, "version": "2"})
     with pytest.raises(CheckpointError, match="version '2', this tinyformer reads version 1"):
         checkpoint.load(path)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows replaces no open file")
+def test_a_run_that_saves_meanwhile_does_not_look_like_damage(arrays, tmp_path, monkeypatch):
+    path = tmp_path / "c"
+    checkpoint.save(path, STATE, arrays)
+    real, opened = open, []
+
+    def open_and_save(name, *rest, **options):
+        file = real(name, *rest, **options)
+        if name == path:
+            opened.append(name)
+            monkeypatch.undo()
+            checkpoint.save(path, {"step": 8}, {"model.w": xp.asarray([9.0])})
+        return file
+
+    monkeypatch.setattr(builtins, "open", open_and_save)
+    back = checkpoint.load(path)
+    assert opened and back.state == STATE and as_lists(back.arrays) == as_lists(arrays)
+    assert checkpoint.load(path).state == {"step": 8}
+
+
+def test_the_state_is_shown_before_any_array_is_made(arrays, tmp_path, monkeypatch):
+    checkpoint.save(tmp_path / "c", STATE, arrays)
+    calls, decode = [], safetensors.decode
+    monkeypatch.setattr(safetensors, "decode", lambda *rest: (calls.append(1), decode(*rest))[1])
+    checkpoint.load(tmp_path / "c", calls.append)
+    assert calls == [STATE] + [1] * len(arrays)
 
 
 @pytest.mark.parametrize("state", [{"x": float("nan")}, {"x": {1, 2}}, {"x": object()}])

@@ -18,11 +18,11 @@ import tinyformer as tf
 from tinyformer import functional as F
 from tinyformer.arrays.stream import stream
 from tinyformer.models.decoder import DecoderConfig, DecoderModel
-from tinyformer.training import checkpoint
+from tinyformer.training import checkpoint, loop
 from tinyformer.training.batches import RowBatches, TokenBatches, windows
 from tinyformer.training.log import read_log
-from tinyformer.training.loop import (CHECKPOINT, LOG, Interrupted, NotFinite, Trainer, mean_loss,
-                                      predictions)
+from tinyformer.training.loop import (CHECKPOINT, LOG, RUNNING, Interrupted, NotFinite, Trainer,
+                                      claimed, mean_loss, predictions)
 from tinyformer.training.optimisers import AdamW
 from tinyformer.training.progress import Progress
 from tinyformer.training.schedules import from_state, warmup_cosine
@@ -142,6 +142,87 @@ def test_the_checkpoint_holds_what_is_needed_to_build_the_model_again(backend, t
     assert state["step"] == state["steps"] == 3 and state["environment"]["backend"] == backend
 
 
+def test_steps_without_their_checkpoint_are_not_overwritten_either(tmp_path):
+    trainer(tmp_path, steps=3).run()
+    (tmp_path / CHECKPOINT).unlink()
+    before = (tmp_path / LOG).read_bytes()
+    with pytest.raises(FileExistsError, match="already holds a run"):
+        trainer(tmp_path, steps=3).run()
+    assert (tmp_path / LOG).read_bytes() == before
+
+
+@pytest.mark.parametrize("damage", ["missing", "shorter", "gap"])
+def test_a_log_that_is_not_of_the_checkpoint_is_refused(tmp_path, damage):
+    trainer(tmp_path, steps=3).run()
+    log = tmp_path / LOG
+    lines = log.read_bytes().splitlines(keepends=True)
+    log.write_bytes(b"".join(lines[:2] if damage == "shorter" else lines[::2]))
+    if damage == "missing":
+        log.unlink()
+    other = trainer(tmp_path)
+    with pytest.raises(ValueError, match=f"{LOG} is not the log .* the steps 1 to 3"):
+        other.resume()
+    assert other.step == 0 and not other.resumed
+    other.step, other.resumed = 3, True         # as if the log had been changed after resume()
+    with pytest.raises(ValueError, match="is not the log"):
+        other.run()
+
+
+# One process a folder
+
+
+def test_a_folder_is_trained_in_by_one_process(tmp_path):
+    second = trainer(tmp_path, steps=3)
+
+    def loss(*batch):
+        assert (tmp_path / RUNNING).read_bytes().split() == [b"%d" % os.getpid()]
+        before = (tmp_path / LOG).read_bytes(), (tmp_path / CHECKPOINT).read_bytes()
+        with pytest.raises(BlockingIOError, match=f"process {os.getpid()} is training in .*wait"):
+            second.run()
+        assert ((tmp_path / LOG).read_bytes(), (tmp_path / CHECKPOINT).read_bytes()) == before
+        return real(*batch)
+
+    first = trainer(tmp_path, steps=3)
+    real, first.loss = first.loss, loss
+    first.run()
+    assert sorted(p.name for p in tmp_path.iterdir()) == sorted([CHECKPOINT, LOG])
+    with claimed(str(tmp_path)):
+        pass
+
+
+def test_the_claim_of_a_process_that_was_killed_stops_nobody(tmp_path):
+    code = ("import os, sys; from tinyformer.training.loop import claimed\n"
+            "with claimed(sys.argv[1]):\n    print('claimed', flush=True); sys.stdin.read()")
+    other = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdin=subprocess.PIPE,
+                             stdout=subprocess.PIPE, cwd=Path(tf.__file__).parents[1])
+    assert other.stdout.readline().strip() == b"claimed"
+    with pytest.raises(BlockingIOError, match=f"process {other.pid} is training"):
+        trainer(tmp_path, steps=1).run()
+    other.kill()
+    other.communicate()
+    assert (tmp_path / RUNNING).exists()
+    (tmp_path / RUNNING).write_bytes(b"%d" % os.getpid())       # the number of one that is alive
+    trainer(tmp_path, steps=1).run()
+    assert not (tmp_path / RUNNING).exists()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows removes no open file")
+def test_a_claim_on_a_file_that_was_just_taken_away_is_none(tmp_path, monkeypatch):
+    real, opened = loop._locked, []
+
+    def late(path):
+        opened.append(real(path))
+        if len(opened) == 1:
+            os.remove(path)
+        return opened[-1]
+
+    monkeypatch.setattr(loop, "_locked", late)
+    with claimed(str(tmp_path)):
+        assert len(opened) == 2 and (tmp_path / RUNNING).exists()
+        with pytest.raises(BlockingIOError):
+            real(str(tmp_path / RUNNING))
+
+
 @pytest.mark.parametrize("change", ["model", "optimiser", "data"])
 def test_a_checkpoint_of_another_run_is_refused(backend, tmp_path, change):
     trainer(tmp_path, steps=2).run()
@@ -210,7 +291,8 @@ def test_a_loss_of_nan_stops_with_the_step_and_the_first_tensor(backend, tmp_pat
 
     run = trainer(tmp_path, spoil=spoil, save_every=2)
     words = (r"step 5: the loss became nan: the first tensor that became nan: nan in the result of "
-             r"log, shape \(3, 6, 11\) \(.*test_loop.py, line \d+\)\. The checkpoint .* untouched")
+             r"log, shape \(3, 6, 11\) \(.*test_loop.py, line \d+\)\. The checkpoint .* untouched"
+             r"\. Start a new run with a lower rate")
     with pytest.raises(NotFinite, match=words):
         run.run()
     assert checkpoint.read_state(tmp_path / CHECKPOINT)["step"] == 4

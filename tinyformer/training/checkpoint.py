@@ -19,7 +19,7 @@ from __future__ import annotations
 import binascii
 import json
 from dataclasses import dataclass
-from typing import Any, Dict, Mapping
+from typing import Any, Callable, Dict, Mapping, Optional
 
 from tinyformer.arrays import safetensors
 from tinyformer.arrays.safetensors import Encoded, Header, SafetensorsError
@@ -58,15 +58,19 @@ def save(path: Any, state: Mapping[str, Any], arrays: Mapping[str, Any]) -> None
                                       "crc32": str(_text_crc(texts))})
 
 
-def load(path: Any) -> Checkpoint:
+def load(path: Any, prepare: Optional[Callable[[Dict[str, Any]], Any]] = None) -> Checkpoint:
     """Read the checkpoint at `path`, as arrays of the backend in use.
 
+    `prepare(state)` is called before any array is made: it may choose that backend. The file is
+    opened once, so state and arrays are of the same moment even where a run saves meanwhile.
     Raises SafetensorsError where the file is damaged, CheckpointError where it is no checkpoint, of
     a newer version, or changed since it was saved; OSError where it cannot be read.
     """
     with open(path, "rb") as file:
-        header = safetensors.read_header(path)
+        header = safetensors.header_of(file, path)
         state = _state(header)
+        if prepare:
+            prepare(state)
         expected = json.loads(header.metadata["tensor_crc32"])
         if set(expected) != set(header.tensors):
             odd = sorted(set(expected) ^ set(header.tensors))
@@ -96,8 +100,7 @@ def _state(header: Header) -> Dict[str, Any]:
     if metadata.get("format") != FORMAT:
         raise CheckpointError(
             f"{path} is a safetensors file, but not a {FORMAT} (its metadata says format="
-            f"{metadata.get('format')!r}). Weights alone, such as those of Hugging Face, are read "
-            "by load_pretrained")
+            f"{metadata.get('format')!r}); it may hold weights, but no state of a run")
     if metadata.get("version") != str(VERSION):
         raise CheckpointError(f"{path} is a {FORMAT} of version {metadata.get('version')!r}, this "
                               f"tinyformer reads version {VERSION}; use the one that wrote it")

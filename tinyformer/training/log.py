@@ -6,6 +6,7 @@
 It holds nothing that depends on the clock, so two runs that did the same have the same log. Every
 line reaches the system before the next step begins; a run killed in the middle of a line leaves a
 torn one, which is dropped when the run is resumed, together with the steps after the checkpoint.
+The steps up to the checkpoint must all be there: a log that lacks one is of another run.
 """
 
 from __future__ import annotations
@@ -19,11 +20,13 @@ from tinyformer.arrays.safetensors import replace_file
 
 
 class LossLog:
-    """The log at `path`, open at its end; lines up to step `keep` are kept, later ones cut off."""
+    """The log at `path`, open at its end; lines up to step `keep` are kept, later ones cut off.
+
+    Raises ValueError, and changes nothing, where those kept are not the steps 1 to `keep`.
+    """
 
     def __init__(self, path: str, keep: int = 0) -> None:
-        lines = [line for line, record in _lines(path) if record["step"] <= keep]
-        replace_file(path, lines)
+        replace_file(path, lines_up_to(keep, path))
         self._file = open(path, "ab", buffering=0)
         self._path = path
 
@@ -52,6 +55,26 @@ def read_log(path: str) -> List[Dict[str, Any]]:
     line is not a record, FileNotFoundError where there is no log."""
     with open(path, "rb"):
         return [record for _, record in _lines(path)]
+
+
+def lines_up_to(keep: int, path: str) -> List[bytes]:
+    """The lines of the steps 1 to `keep`, of which a checkpoint of step `keep` is the result.
+
+    Raises ValueError where the log has others, or lacks one of them.
+    """
+    found = [(line, record["step"]) for line, record in _lines(path) if record["step"] <= keep]
+    steps = [step for _, step in found]
+    expected = list(range(1, keep + 1))
+    if steps != expected:
+        same = next((n for n, pair in enumerate(zip(steps, expected)) if pair[0] != pair[1]),
+                    min(len(steps), keep))
+        there = ("there is no such file" if not os.path.exists(path) else
+                 f"step {steps[same]} stands in place of {same + 1}" if same < len(steps) else
+                 f"it ends with step {same}" if same else "it has none of them")
+        raise ValueError(f"{path} is not the log of this checkpoint: expected the steps 1 to "
+                         f"{keep}, one a line, but {there}. Put the log of the run back beside its "
+                         "checkpoint, or start a new run")
+    return [line for line, _ in found]
 
 
 def _lines(path: str) -> List[Tuple[bytes, Dict[str, Any]]]:

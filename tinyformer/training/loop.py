@@ -6,9 +6,10 @@
         the optimiser moves the parameters, at the rate of the schedule
 
 Around these lines stands what makes a run safe to leave alone: each step is one line of a log, a
-checkpoint holds everything, Ctrl-C saves, nan stops before any weight is spoilt. A run that was
-killed at any moment and is resumed has the log of a run that never stopped, bit for bit (on the
-same backend, interpreter, NumPy and number of threads).
+checkpoint holds everything, Ctrl-C saves, a loss or a gradient of nan stops the run before the step
+that it would have spoilt, and no two processes train in one folder. A run that was killed at any
+moment and is resumed has the log of a run that never stopped, bit for bit (on the same backend,
+interpreter, NumPy and number of threads).
 """
 
 from __future__ import annotations
@@ -27,12 +28,18 @@ from tinyformer.arrays.stream import stream
 from tinyformer.autograd import Tensor, no_grad
 from tinyformer.training import checkpoint, nonfinite
 from tinyformer.training.batches import IGNORED
-from tinyformer.training.log import LossLog
+from tinyformer.training.log import LossLog, lines_up_to
 from tinyformer.training.optimisers import clip_grad_norm
 from tinyformer.training.progress import Progress
 
+if sys.platform == "win32":
+    import msvcrt
+else:
+    import fcntl
+
 CHECKPOINT = "checkpoint.safetensors"
 LOG = "log.jsonl"
+RUNNING = "running"         # there while a process trains, with its number, and locked
 
 
 class NotFinite(ArithmeticError):
@@ -85,10 +92,13 @@ class Trainer:
 
         Raises NotFinite where the loss or a gradient stops being a number (the last checkpoint is
         untouched), Interrupted after Ctrl-C, OSError where the disk fails, FileExistsError where
-        the folder holds a run that this one does not resume.
+        the folder holds a run that this one does not resume, BlockingIOError where another process
+        trains in it, ValueError where its log is not the one of the checkpoint.
         """
         with contextlib.ExitStack() as stack:
             if self.folder is not None:
+                os.makedirs(self.folder, exist_ok=True)
+                stack.enter_context(claimed(self.folder))
                 self._open_folder(self.folder)
                 stack.callback(self._close_log)
             if self.progress:
@@ -104,8 +114,7 @@ class Trainer:
 
     def _open_folder(self, folder: str) -> None:
         """Open the log, cut back to this step, and save where a new run begins."""
-        os.makedirs(folder, exist_ok=True)
-        if not self.resumed and os.path.exists(os.path.join(folder, CHECKPOINT)):
+        if not self.resumed and holds_a_run(folder):
             raise FileExistsError(f"{folder} already holds a run; resume it, or take another")
         self.log = LossLog(os.path.join(folder, LOG), keep=self.step)
         if not self.resumed:
@@ -157,7 +166,8 @@ class Trainer:
 
     def _not_finite(self, what: str) -> str:
         saved = f". The checkpoint in {self.folder} is untouched" if self.folder is not None else ""
-        return f"step {self.step + 1}: {what}{saved}. Try a lower rate or a longer warm-up"
+        return (f"step {self.step + 1}: {what}{saved}. Start a new run with "
+                "a lower rate or a longer warm-up")
 
     def _evaluated(self, evaluate: Callable[[], float]) -> float:
         """The held-out loss, without gradients and dropout, and as if nothing random was drawn."""
@@ -198,14 +208,16 @@ class Trainer:
     def resume(self, saved: Optional[checkpoint.Checkpoint] = None) -> None:
         """Go on from the checkpoint in the folder (or from `saved`, if it was loaded already).
 
-        Raises what `checkpoint.load` raises, and ValueError where weights, optimiser or data are
-        not those of this run. Says so where backend, dtype or interpreter have changed: then the
-        losses agree with those of a run that never stopped to rounding only.
+        Raises what `checkpoint.load` raises, and ValueError where weights, optimiser, data or log
+        are not those of this run. Says so where backend, dtype or interpreter have changed: then
+        the losses agree with those of a run that never stopped to rounding only.
         """
         if saved is None:
             if self.folder is None:
                 raise ValueError("the run has no folder to resume from; give Trainer(folder=...)")
             saved = checkpoint.load(os.path.join(self.folder, CHECKPOINT))
+        if self.folder is not None:
+            lines_up_to(saved.state["step"], os.path.join(self.folder, LOG))
         self.batches.load_state_dict(saved.state["data"])
         self.model.load_state_dict(saved.group("model"))
         memory = {**saved.state["optimiser"], "arrays": saved.group("optimiser")}
@@ -244,6 +256,69 @@ def environment() -> Dict[str, str]:
     if found["backend"] == "numpy":
         found["numpy"] = f"NumPy {sys.modules['numpy'].__version__}"
     return found
+
+
+def holds_a_run(folder: str) -> bool:
+    """Whether there is anything that cannot be had back: a checkpoint, or steps in the log."""
+    log = os.path.join(folder, LOG)
+    return (os.path.exists(os.path.join(folder, CHECKPOINT))
+            or os.path.exists(log) and os.path.getsize(log) > 0)
+
+
+@contextlib.contextmanager
+def claimed(folder: str) -> Iterator[None]:
+    """Inside, nobody else may claim `folder`: its file `running` is there and locked.
+
+    Whatever ends the process, the system opens the lock; a file that `kill -9` left behind stops
+    nobody. Where the file system knows no locks nothing is refused. Raises BlockingIOError, with
+    the number of the process that has the folder.
+    """
+    path = os.path.join(folder, RUNNING)
+    descriptor = _locked(path)
+    while not _is_at(path, descriptor):     # its owner took it away between opening and locking
+        os.close(descriptor)
+        descriptor = _locked(path)
+    try:
+        os.lseek(descriptor, 0, os.SEEK_SET)
+        os.write(descriptor, b"%10d\n" % os.getpid())
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            if sys.platform != "win32":
+                os.remove(path)             # while it is ours: a moment later it may be another's
+        os.close(descriptor)
+        with contextlib.suppress(OSError):
+            if sys.platform == "win32":
+                os.remove(path)             # refused if another has opened it by now
+
+
+def _locked(path: str) -> int:
+    """A descriptor of the file at `path`, made if need be, which nobody else has locked."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+    try:
+        if sys.platform == "win32":
+            os.lseek(descriptor, 1 << 20, os.SEEK_SET)      # nobody can read what is locked
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+        else:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (BlockingIOError, PermissionError):
+        os.lseek(descriptor, 0, os.SEEK_SET)
+        number = os.read(descriptor, 20).decode("ascii", "replace").strip()
+        os.close(descriptor)
+        raise BlockingIOError(f"process {number or 'unknown'} is training in "
+                              f"{os.path.dirname(path)}: wait until it has ended, or stop it, or "
+                              "take another folder") from None
+    except OSError:
+        pass
+    return descriptor
+
+
+def _is_at(path: str, descriptor: int) -> bool:
+    """Whether the open file is the one that now has that name."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), os.stat(path))
+    except FileNotFoundError:
+        return False
 
 
 @contextlib.contextmanager
