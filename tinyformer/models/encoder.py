@@ -1,0 +1,157 @@
+"""The encoder-only model: every position is read in the light of all others (BERT)."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, NamedTuple, Optional, Sequence
+
+from tinyformer import functional as F
+from tinyformer.arrays import xp
+from tinyformer.autograd import Tensor
+from tinyformer.models.config import TransformerConfig
+from tinyformer.models.inputs import as_ids, both, key_mask, placed, seen_from_lengths
+from tinyformer.nn import Dropout, Embedding, Encoder, LayerNorm, Linear, Mask, Module
+from tinyformer.nn import init
+
+
+@dataclasses.dataclass(frozen=True)
+class EncoderConfig(TransformerConfig):
+    """The sizes of an encoder-only model, with BERT's block (Devlin et al., 2019): norms after each
+    half, exact GELU. `n_segments` is the number of kinds of sentence (0: none are told apart),
+    `pooler` makes a vector of the whole text from its first token."""
+
+    norm: str = "post"
+    activation: str = "gelu"
+    eps: float = 1e-12
+    n_segments: int = 2
+    pooler: bool = True
+
+
+class Encoded(NamedTuple):
+    """What an encoder makes of a text: a vector per token (B, T, D), and, where the model has a
+    pooler, one of the whole (B, D)."""
+
+    hidden: Tensor
+    pooled: Optional[Tensor]
+
+
+class EncoderModel(Module):
+    """Token, position and segment vectors, normed, and a stack in which all see all.
+
+    ids (B, T) -> `Encoded`. The pooled vector is tanh(W h + b) of the first token's.
+    """
+
+    def __init__(self, config: EncoderConfig) -> None:
+        self.config = config
+        d_model, std = config.d_model, config.std
+        self.tokens = Embedding(config.vocab_size, d_model, std)
+        self.positions = config.input_positions()
+        self.segments = Embedding(config.n_segments, d_model, std) if config.n_segments else None
+        self.norm = LayerNorm(d_model, config.eps)
+        self.dropout = Dropout(config.dropout)
+        self.stack = Encoder(config.n_layers, d_model, config.n_heads, config.d_ff or 0,
+                             config.dropout, std,
+                             position=config.attention_positions(causal=False),
+                             **config.block_options())
+        self.pooler = Linear(d_model, d_model, std=std) if config.pooler else None
+
+    def forward(self, ids: Any, segments: Any = None, lengths: Optional[Sequence[int]] = None,
+                mask: Optional[Mask] = None) -> Encoded:
+        """ids (B, T), segments (B, T) of 0, 1, ... (all 0 unless given), of row b the first
+        `lengths[b]` tokens real and the rest padding; `mask` takes more away.
+
+        Raises ValueError for shapes that do not fit, more positions than the scheme has, and
+        segments where the model tells none apart; IndexError for an id or segment out of range.
+        """
+        ids = as_ids(ids)
+        return self.encode(self.tokens(ids), segments, lengths, mask)
+
+    def encode(self, vectors: Tensor, segments: Any = None,
+               lengths: Optional[Sequence[int]] = None, mask: Optional[Mask] = None) -> Encoded:
+        """The same from the vectors of the tokens (B, T, D)."""
+        shape = vectors.shape[:2]
+        positions, places, seen = placed(shape, seen_from_lengths(lengths, shape[1]), None)
+        x = self.positions.at_input(vectors, positions)
+        if self.segments is not None:
+            x = x + self.segments(xp.zeros(shape, xp.int64) if segments is None else
+                                  as_ids(segments))
+        elif segments is not None:
+            raise ValueError("this model tells no segments apart (n_segments=0)")
+        x = self.dropout(self.norm(x))
+        hidden = self.stack(x, both(key_mask(seen), mask), places=places)
+        pooled = None if self.pooler is None else self.pooler(hidden[:, 0]).tanh()
+        return Encoded(hidden, pooled)
+
+
+class MaskedLanguageModel(Module):
+    """What token stood here? Scores for every position of an encoder: -> logits (B, T, V).
+
+    A transform (Linear, GELU, LayerNorm), then products with the token vectors and a bias per
+    token (Devlin et al., 2019).
+    """
+
+    def __init__(self, encoder: EncoderModel) -> None:
+        self.encoder = encoder
+        config = encoder.config
+        self.transform = Linear(config.d_model, config.d_model, std=config.std)
+        self.norm = LayerNorm(config.d_model, config.eps)
+        self.bias = init.zeros((config.vocab_size,))
+
+    def forward(self, ids: Any, segments: Any = None, lengths: Optional[Sequence[int]] = None,
+                mask: Optional[Mask] = None) -> Tensor:
+        """The arguments of `EncoderModel` -> logits (B, T, V)."""
+        hidden = self.encoder(ids, segments, lengths, mask).hidden
+        return F.linear(self.norm(F.gelu(self.transform(hidden))), self.encoder.tokens.weight,
+                        self.bias)
+
+
+class SequenceClassifier(Module):
+    """One of `n_labels` for a whole text, or for a pair of sentences told apart by segments.
+
+    A linear map of the pooled vector, after dropout: -> logits (B, n_labels). Raises ValueError for
+    an encoder without a pooler.
+    """
+
+    def __init__(self, encoder: EncoderModel, n_labels: int) -> None:
+        if encoder.pooler is None:
+            raise ValueError("a sequence classifier needs the pooled vector: make the encoder with "
+                             "pooler=True")
+        self.encoder = encoder
+        self.dropout = Dropout(encoder.config.dropout)
+        self.classifier = Linear(encoder.config.d_model, n_labels, std=encoder.config.std)
+
+    def forward(self, ids: Any, segments: Any = None, lengths: Optional[Sequence[int]] = None,
+                mask: Optional[Mask] = None) -> Tensor:
+        """The arguments of `EncoderModel` -> logits (B, n_labels)."""
+        pooled = self.encoder(ids, segments, lengths, mask).pooled
+        return self.classifier(self.dropout(pooled))
+
+
+class TokenClassifier(Module):
+    """One of `n_labels` for every token (NER, part of speech): -> logits (B, T, n_labels)."""
+
+    def __init__(self, encoder: EncoderModel, n_labels: int) -> None:
+        self.encoder = encoder
+        self.dropout = Dropout(encoder.config.dropout)
+        self.classifier = Linear(encoder.config.d_model, n_labels, std=encoder.config.std)
+
+    def forward(self, ids: Any, segments: Any = None, lengths: Optional[Sequence[int]] = None,
+                mask: Optional[Mask] = None) -> Tensor:
+        """The arguments of `EncoderModel` -> logits (B, T, n_labels)."""
+        return self.classifier(self.dropout(self.encoder(ids, segments, lengths, mask).hidden))
+
+
+class SpanClassifier(Module):
+    """Where an answer begins and ends (question answering): -> logits (B, 2, T), begin and end.
+
+    The softmax of either row goes over the positions of the text.
+    """
+
+    def __init__(self, encoder: EncoderModel) -> None:
+        self.encoder = encoder
+        self.classifier = Linear(encoder.config.d_model, 2, std=encoder.config.std)
+
+    def forward(self, ids: Any, segments: Any = None, lengths: Optional[Sequence[int]] = None,
+                mask: Optional[Mask] = None) -> Tensor:
+        """The arguments of `EncoderModel` -> logits (B, 2, T)."""
+        return self.classifier(self.encoder(ids, segments, lengths, mask).hidden).mT
