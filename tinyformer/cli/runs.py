@@ -9,7 +9,7 @@ from typing import Any, Tuple
 
 from tinyformer.arrays import set_default_dtype, use_backend
 from tinyformer.models import Config, DecoderConfig, DecoderModel
-from tinyformer.nn import without_drawing
+from tinyformer.nn import described
 from tinyformer.text import WordPiece
 from tinyformer.training import checkpoint
 from tinyformer.training.loop import CHECKPOINT, LOG
@@ -39,7 +39,7 @@ class RunSettings(Config):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "text", tuple(self.text))
-        self.at_least_one("vocab_size", "batch_size", "steps")
+        self.whole("vocab_size", "batch_size", "steps")
         if not 0 < self.lr < float("inf"):
             raise ValueError(f"lr must be above 0, not {self.lr}")
         self.model()                    # refuses sizes that make no model
@@ -135,7 +135,7 @@ def load_model(path: str) -> Tuple[DecoderModel, WordPiece, Any]:
         print("this run was trained with NumPy, which is not here: computing in pure Python",
               file=sys.stderr)
         use_backend("python")
-    with without_drawing():
+    with described():
         model = DecoderModel(DecoderConfig.from_dict(state["extra"]["model"]))
     model.load_state_dict(checkpoint.load(file).group("model"))
     model.eval()

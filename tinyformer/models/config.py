@@ -7,6 +7,8 @@ from typing import Any, Callable, Dict, Mapping, Optional, Tuple, Type, TypeVar
 
 from tinyformer.nn import (ALiBi, Disentangled, Learned, Position, Relative, Rotary, Sinusoidal,
                            T5Bias)
+from tinyformer.nn.block import check_options
+from tinyformer.nn.layers import named
 
 C = TypeVar("C", bound="Config")
 POSITIONS = ("learned", "sinusoidal", "relative", "rotary", "alibi", "t5", "disentangled", "none")
@@ -35,12 +37,13 @@ class Config:
             raise ValueError(f"{cls.__name__}: {', '.join(problems)}; it has {', '.join(known)}")
         return cls(**values)
 
-    def at_least_one(self, *names: str) -> None:
-        """ValueError if one of the fields is not an integer of at least 1."""
+    def whole(self, *names: str, least: int = 1) -> None:
+        """ValueError if one of the fields is not a whole number of at least `least`."""
         for name in names:
             value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise ValueError(f"{name} must be a whole number of at least 1, not {value!r}")
+            if isinstance(value, bool) or not isinstance(value, int) or value < least:
+                raise ValueError(f"{name} must be a whole number of at least {least}, not "
+                                 f"{value!r}")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,7 +54,7 @@ class TransformerConfig(Config):
     unless given. `max_len` may be None for every scheme of positions but "learned". `window` is the
     reach of "relative" and "disentangled". The other options are those of `nn.Block`. Raises
     ValueError for sizes that are not whole numbers of at least 1, heads that do not divide d_model,
-    a dropout outside [0, 1), and names that do not exist.
+    a dropout outside [0, 1), names that do not exist, and options that contradict each other.
     """
 
     vocab_size: int
@@ -74,23 +77,33 @@ class TransformerConfig(Config):
     std: float = 0.02
 
     def __post_init__(self) -> None:
-        self.at_least_one("vocab_size", "d_model", "n_layers", "n_heads")
+        self.whole("vocab_size", "d_model", "n_layers", "n_heads")
         for name, value in (("d_ff", 4 * self.d_model), ("attention_dropout", self.dropout)):
             if getattr(self, name) is None:
                 object.__setattr__(self, name, value)
-        self.at_least_one("d_ff", *(name for name in ("max_len", "d_k", "d_v")
-                                    if getattr(self, name) is not None))
+        self.whole("d_ff", *(name for name in ("max_len", "d_k", "d_v")
+                             if getattr(self, name) is not None))
         if self.d_model % self.n_heads and (self.d_k is None or self.d_v is None):
             raise ValueError(f"d_model={self.d_model} cannot be shared by n_heads={self.n_heads}: "
                              "it must be a multiple, or d_k and d_v be given")
         for name in ("dropout", "attention_dropout"):
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"{name} must lie in [0, 1), not {getattr(self, name)}")
-        if self.positions not in POSITIONS:
-            raise ValueError(f"there are no positions {self.positions!r}; there are "
-                             f"{', '.join(POSITIONS)}")
+        for name in ("eps", "std"):
+            if not getattr(self, name) >= 0:
+                raise ValueError(f"{name} must be at least 0, not {getattr(self, name)}")
+        check_options(self.norm, self.order, self.norm_kind, self.activation)
+        self._check_positions()
+
+    def _check_positions(self) -> None:
+        named("scheme of positions", self.positions, dict.fromkeys(POSITIONS))
         if self.positions == "learned" and self.max_len is None:
             raise ValueError("learned positions need a max_len: they have a vector for each")
+        width = self.d_k or self.d_model // self.n_heads
+        if self.positions == "rotary" and width % 2:
+            raise ValueError("rotary positions turn pairs of coordinates: heads of width "
+                             f"{width} are odd, choose an even d_k or d_model / n_heads")
+        self.whole("window", least=0 if self.positions == "relative" else 1)
 
     def input_positions(self) -> Position:
         """The scheme that acts on the vectors which enter the stack."""

@@ -54,9 +54,7 @@ class DecoderModel(Module):
     def scores(self, vectors: Tensor, mask: Optional[Mask] = None, *, seen: Any = None,
                cache: Optional[Cache] = None) -> Tensor:
         """The same from the vectors of the tokens (B, T, D)."""
-        length = vectors.shape[1]
         positions, places, seen = placed(vectors.shape[:2], seen, cache)
-        causal = Mask.causal(length, places.keys.shape[1])
         x = self.dropout(self.positions.at_input(vectors, positions))
-        x = self.stack(x, both(both(causal, key_mask(seen)), mask), places=places, cache=cache)
+        x = self.stack(x, both(key_mask(seen), mask), places=places, cache=cache)
         return F.linear(x, self.tokens.weight) if self.output is None else self.output(x)

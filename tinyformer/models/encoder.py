@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, NamedTuple, Optional, Sequence
+from typing import Any, NamedTuple, Optional, Sequence, Tuple
 
 from tinyformer import functional as F
 from tinyformer.arrays import xp
@@ -25,6 +25,10 @@ class EncoderConfig(TransformerConfig):
     eps: float = 1e-12
     n_segments: int = 2
     pooler: bool = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.whole("n_segments", least=0)
 
 
 class Encoded(NamedTuple):
@@ -73,14 +77,23 @@ class EncoderModel(Module):
         positions, places, seen = placed(shape, seen_from_lengths(lengths, shape[1]), None)
         x = self.positions.at_input(vectors, positions)
         if self.segments is not None:
-            x = x + self.segments(xp.zeros(shape, xp.int64) if segments is None else
-                                  as_ids(segments))
+            x = x + self.segments(self._segments_or_0(segments, shape))
         elif segments is not None:
             raise ValueError("this model tells no segments apart (n_segments=0)")
         x = self.dropout(self.norm(x))
         hidden = self.stack(x, both(key_mask(seen), mask), places=places)
         pooled = None if self.pooler is None else self.pooler(hidden[:, 0]).tanh()
         return Encoded(hidden, pooled)
+
+    @staticmethod
+    def _segments_or_0(segments: Any, shape: Tuple[int, ...]) -> Any:
+        if segments is None:
+            return xp.zeros(shape, xp.int64)
+        segments = as_ids(segments)
+        if tuple(segments.shape) != tuple(shape):
+            raise ValueError(f"segments of shape {tuple(segments.shape)} do not fit ids of shape "
+                             f"{tuple(shape)}: every token has one")
+        return segments
 
 
 class MaskedLanguageModel(Module):

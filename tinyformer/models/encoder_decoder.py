@@ -12,8 +12,9 @@ from typing import Any, Optional, Sequence
 from tinyformer import functional as F
 from tinyformer.autograd import Tensor
 from tinyformer.models.config import TransformerConfig
-from tinyformer.models.inputs import as_ids, both, key_mask, placed, seen_from_lengths
-from tinyformer.nn import Cache, Decoder, Dropout, Embedding, Encoder, Linear, Mask, Module
+from tinyformer.models.inputs import as_ids, key_mask, placed, seen_from_lengths
+from tinyformer.nn import Cache, Decoder, Dropout, Embedding, Encoder, Linear, Module
+from tinyformer.nn.block import check_options
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,8 +31,9 @@ class EncoderDecoderConfig(TransformerConfig):
         super().__post_init__()
         if self.n_decoder_layers is None:
             object.__setattr__(self, "n_decoder_layers", self.n_layers)
-        self.at_least_one("n_decoder_layers", *(["target_vocab_size"] if self.target_vocab_size
-                                                is not None else []))
+        self.whole("n_decoder_layers", *(["target_vocab_size"] if self.target_vocab_size
+                                         is not None else []))
+        check_options(self.norm, self.order, self.norm_kind, self.activation, cross_attention=True)
 
 
 class EncoderDecoderModel(Module):
@@ -92,10 +94,9 @@ class EncoderDecoderModel(Module):
                 cache: Optional[Cache] = None) -> Tensor:
         """The same from the vectors of the tokens (B, T, D)."""
         positions, places, seen = placed(vectors.shape[:2], seen, cache)
-        causal = Mask.causal(vectors.shape[1], places.keys.shape[1])
         x = self.dropout(self.positions.at_input(vectors, positions))
         source_mask = key_mask(seen_from_lengths(source_lengths, memory.shape[1]))
-        x = self.decoder(x, both(causal, key_mask(seen)), memory, source_mask, places, cache)
+        x = self.decoder(x, key_mask(seen), memory, source_mask, places, cache)
         if self.output is not None:
             return self.output(x)
         return F.linear(x, self.target_tokens.weight)

@@ -36,6 +36,12 @@ def placed(shape: Tuple[int, ...], seen: Any, cache: Optional[Cache]) -> Tuple[A
     behind those that it remembers.
     """
     rows, width = shape
+    if seen is not None:
+        seen = xp.asarray(seen)
+        if not xp.isdtype(seen.dtype, "bool") or tuple(seen.shape) != tuple(shape):
+            raise ValueError(f"of tokens of shape {tuple(shape)}, bools of that shape say which "
+                             "are no padding (one length per row where lengths are given), not "
+                             f"{seen.dtype} of shape {tuple(seen.shape)}")
     past = 0 if cache is None else len(cache)
     known = None if cache is None else cache.seen
     if seen is None and known is None:

@@ -42,6 +42,9 @@ class MultiHeadAttention(Module):
         if n_heads < 1 or d_model % n_heads and (d_k is None or d_v is None or not projections):
             raise ValueError(f"d_model={d_model} cannot be shared by n_heads={n_heads}: it must be "
                              "a multiple")
+        if not projections and (d_k, d_v) != (None, None):
+            raise ValueError(f"without projections heads are cut out of the vectors, {d_model} / "
+                             f"{n_heads} wide: d_k={d_k} and d_v={d_v} say nothing")
         check_probability(dropout)
         self.n_heads, self.dropout = n_heads, dropout
         d_k, d_v = d_k or d_model // n_heads, d_v or d_model // n_heads
@@ -84,7 +87,7 @@ class MultiHeadAttention(Module):
              scheme: Position) -> Tuple[Tensor, Tensor, Tensor, Optional[Places]]:
         """Queries, keys and values of x itself; those of a cache in front of them."""
         key, value = self._keys_and_values(x)
-        past = 0 if cache is None or self not in cache.pairs else cache.pairs[self][0].shape[2]
+        past = 0 if cache is None else cache.held(self)
         places = places or _counted(x.shape[1], past + x.shape[1])
         query, key = scheme.at_heads(query, key, places.queries, places.queries)
         if cache is not None:

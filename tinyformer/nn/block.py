@@ -12,10 +12,23 @@ from typing import Any, Dict, Optional
 from tinyformer.autograd import Tensor
 from tinyformer.nn.attention import MultiHeadAttention, Places
 from tinyformer.nn.cache import Cache
-from tinyformer.nn.layers import NORMS, Dropout, FeedForward, named
+from tinyformer.nn.layers import ACTIVATIONS, NORMS, Dropout, FeedForward, named
 from tinyformer.nn.masks import Mask
 from tinyformer.nn.module import Module
 from tinyformer.nn.positions import Position
+
+
+def check_options(norm: str, order: str, norm_kind: str, activation: str,
+                  cross_attention: bool = False) -> None:
+    """Raises ValueError for names that do not exist and for options that contradict each other."""
+    named("place of the norm", norm, {"pre": 0, "post": 0})
+    named("order", order, {"paper": 0, "lecture": 0})
+    named("norm", norm_kind, NORMS)
+    named("activation", activation, ACTIVATIONS)
+    if order == "lecture" and (norm == "pre" or cross_attention):
+        raise ValueError('the lecture\'s block (order="lecture") has its norms after each half '
+                         f'(norm="post") and no cross-attention; this has norm={norm!r}, '
+                         f"cross_attention={cross_attention}")
 
 
 class Block(Module):
@@ -40,13 +53,9 @@ class Block(Module):
                  activation: str = "gelu_tanh", cross_attention: bool = False,
                  position: Optional[Position] = None, attention_dropout: Optional[float] = None,
                  **attention: Any) -> None:
-        named("place of the norm", norm, {"pre": 0, "post": 0})
-        named("order", order, {"paper": 0, "lecture": 0})
-        if order == "lecture" and (norm == "pre" or cross_attention):
-            raise ValueError('the lecture\'s block has its norms after each half (norm="post") and '
-                             "no cross-attention")
+        check_options(norm, order, norm_kind, activation, cross_attention)
         self.norm, self.order = norm, order
-        make_norm = named("norm", norm_kind, NORMS)
+        make_norm = NORMS[norm_kind]
         falls = dropout if attention_dropout is None else attention_dropout
         self.attention_norm = make_norm(d_model, eps)
         self.attention = MultiHeadAttention(d_model, n_heads, falls, std, out_std,
@@ -130,7 +139,17 @@ class Encoder(Stack):
 
 
 class Decoder(Stack):
-    """A stack whose mask is causal, with attention to a memory where an encoder gives one."""
+    """A stack in which no position sees a later one, whatever else a mask says; with attention to a
+    memory where an encoder gives one."""
+
+    def forward(self, x: Tensor, mask: Optional[Mask] = None, memory: Optional[Tensor] = None,
+                memory_mask: Optional[Mask] = None, places: Optional[Places] = None,
+                cache: Optional[Cache] = None) -> Tensor:
+        """x (B, T, D) -> (B, T, D); the other arguments as in `Block`."""
+        past = 0 if cache is None or not self.blocks else cache.held(self.blocks[0].attention)
+        causal = Mask.causal(x.shape[1], past + x.shape[1])
+        return super().forward(x, causal if mask is None else causal & mask, memory, memory_mask,
+                               places, cache)
 
 
 class EncoderDecoder(Module):
@@ -146,6 +165,4 @@ class EncoderDecoder(Module):
                 target_mask: Optional[Mask] = None) -> Tensor:
         """Vectors (B, S, D) and (B, T, D) -> (B, T, D). The target is seen causally."""
         memory = self.encoder(source, source_mask)
-        causal = Mask.causal(target.shape[1])
-        mask = causal if target_mask is None else causal & target_mask
-        return self.decoder(target, mask, memory, source_mask)
+        return self.decoder(target, target_mask, memory, source_mask)

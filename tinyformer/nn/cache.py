@@ -30,6 +30,10 @@ class Cache:
         """The number of positions that are remembered."""
         return 0 if self.positions is None else int(self.positions.shape[1])
 
+    def held(self, owner: Any) -> int:
+        """The number of keys that are remembered of an attention."""
+        return self.pairs[owner][0].shape[2] if owner in self.pairs else 0
+
     def extend(self, owner: Any, key: Tensor, value: Tensor) -> Pair:
         """The remembered keys and values of an attention with the new ones behind them."""
         if owner in self.pairs:

@@ -93,6 +93,9 @@ class Dropout(Module):
         return f"p={self.p}"
 
 
+TINY = 1e-30            # lost in any variance but 0, where the root has no derivative
+
+
 class LectureNorm(Module):
     """(x - mean) / (std + eps) with the population's std and nothing to learn: slide 14.
 
@@ -106,7 +109,8 @@ class LectureNorm(Module):
     def forward(self, x: Tensor) -> Tensor:
         """x (..., D) -> (..., D)."""
         centred = x - x.mean(-1, keepdims=True)
-        return centred / ((centred * centred).mean(-1, keepdims=True).sqrt() + self.eps)
+        variance = (centred * centred).mean(-1, keepdims=True)
+        return centred / ((variance + TINY).sqrt() + self.eps)
 
     def extra_repr(self) -> str:
         """The width and the constant beside the deviation."""

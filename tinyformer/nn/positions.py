@@ -68,7 +68,7 @@ class Learned(Position):
             raise ValueError(f"{last + 1} positions are asked for, but learned positions reach "
                              f"only max_len={limit}: give a shorter sequence, make a model with a "
                              "larger max_len, or use a scheme without a limit (sinusoidal, "
-                             "relative, rotary, alibi, t5, none)")
+                             "relative, rotary, alibi, t5, disentangled, none)")
         return x + self.table(positions)
 
 
