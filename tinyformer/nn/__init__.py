@@ -3,7 +3,7 @@
 from tinyformer.nn.attention import MultiHeadAttention, Places, recorded_attention
 from tinyformer.nn.block import Block, Decoder, Encoder, EncoderDecoder, Stack
 from tinyformer.nn.cache import Cache
-from tinyformer.nn.init import without_drawing
+from tinyformer.nn.init import described
 from tinyformer.nn.layers import Dropout, Embedding, FeedForward, LayerNorm, LectureNorm, Linear
 from tinyformer.nn.masks import Mask
 from tinyformer.nn.module import Module, Parameter
@@ -13,4 +13,4 @@ from tinyformer.nn.relative import Disentangled, Relative, T5Bias
 __all__ = ["ALiBi", "Block", "Cache", "Decoder", "Disentangled", "Dropout", "Embedding", "Encoder",
            "EncoderDecoder", "FeedForward", "LayerNorm", "Learned", "LectureNorm", "Linear",
            "Mask", "Module", "MultiHeadAttention", "Parameter", "Places", "Position", "Relative",
-           "Rotary", "Sinusoidal", "Stack", "T5Bias", "recorded_attention", "without_drawing"]
+           "Rotary", "Sinusoidal", "Stack", "T5Bias", "described", "recorded_attention"]
