@@ -5,7 +5,9 @@ from tinyformer.models.decoder import DecoderConfig, DecoderModel
 from tinyformer.models.encoder import (Encoded, EncoderConfig, EncoderModel, MaskedLanguageModel,
                                        SequenceClassifier, SpanClassifier, TokenClassifier)
 from tinyformer.models.encoder_decoder import EncoderDecoderConfig, EncoderDecoderModel
+from tinyformer.models.presets import PRESETS, describe, preset
 
-__all__ = ["POSITIONS", "Config", "DecoderConfig", "DecoderModel", "Encoded", "EncoderConfig",
-           "EncoderDecoderConfig", "EncoderDecoderModel", "EncoderModel", "MaskedLanguageModel",
-           "SequenceClassifier", "SpanClassifier", "TokenClassifier", "TransformerConfig"]
+__all__ = ["POSITIONS", "PRESETS", "Config", "DecoderConfig", "DecoderModel", "Encoded",
+           "EncoderConfig", "EncoderDecoderConfig", "EncoderDecoderModel", "EncoderModel",
+           "MaskedLanguageModel", "SequenceClassifier", "SpanClassifier", "TokenClassifier",
+           "TransformerConfig", "describe", "preset"]

@@ -12,22 +12,28 @@ from tinyformer.models.config import TransformerConfig
 from tinyformer.models.inputs import as_ids, both, key_mask, placed, seen_from_lengths
 from tinyformer.nn import Dropout, Embedding, Encoder, LayerNorm, Linear, Mask, Module
 from tinyformer.nn import init
+from tinyformer.nn.layers import ACTIVATIONS, named
+
+POOLERS = {"tanh": Tensor.tanh, "relu": F.relu}
 
 
 @dataclasses.dataclass(frozen=True)
 class EncoderConfig(TransformerConfig):
     """The sizes of an encoder-only model, with BERT's block (Devlin et al., 2019): norms after each
     half, exact GELU. `n_segments` is the number of kinds of sentence (0: none are told apart),
-    `pooler` makes a vector of the whole text from its first token."""
+    `pooler` makes a vector of the whole text from its first token, `pooler_activation` ("tanh", or
+    "relu" as in DistilBERT's classifier) ends it."""
 
     norm: str = "post"
     activation: str = "gelu"
     eps: float = 1e-12
     n_segments: int = 2
     pooler: bool = True
+    pooler_activation: str = "tanh"
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        named("activation of the pooler", self.pooler_activation, POOLERS)
         self.whole("n_segments", least=0)
 
 
@@ -39,10 +45,26 @@ class Encoded(NamedTuple):
     pooled: Optional[Tensor]
 
 
+class Pooler(Linear):
+    """One vector of a whole text, out of that of its first token: tanh(W h + b)."""
+
+    def __init__(self, d_model: int, std: float, activation: str = "tanh") -> None:
+        super().__init__(d_model, d_model, std=std)
+        self.activation = activation
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """hidden (B, T, D) -> (B, D)."""
+        return POOLERS[self.activation](super().forward(hidden[:, 0]))
+
+    def extra_repr(self) -> str:
+        """The widths and the activation."""
+        return f"{super().extra_repr()}, {self.activation}"
+
+
 class EncoderModel(Module):
     """Token, position and segment vectors, normed, and a stack in which all see all.
 
-    ids (B, T) -> `Encoded`. The pooled vector is tanh(W h + b) of the first token's.
+    ids (B, T) -> `Encoded`.
     """
 
     def __init__(self, config: EncoderConfig) -> None:
@@ -57,7 +79,7 @@ class EncoderModel(Module):
                              config.dropout, std,
                              position=config.attention_positions(causal=False),
                              **config.block_options())
-        self.pooler = Linear(d_model, d_model, std=std) if config.pooler else None
+        self.pooler = Pooler(d_model, std, config.pooler_activation) if config.pooler else None
 
     def forward(self, ids: Any, segments: Any = None, lengths: Optional[Sequence[int]] = None,
                 mask: Optional[Mask] = None) -> Encoded:
@@ -82,8 +104,7 @@ class EncoderModel(Module):
             raise ValueError("this model tells no segments apart (n_segments=0)")
         x = self.dropout(self.norm(x))
         hidden = self.stack(x, both(key_mask(seen), mask), places=places)
-        pooled = None if self.pooler is None else self.pooler(hidden[:, 0]).tanh()
-        return Encoded(hidden, pooled)
+        return Encoded(hidden, None if self.pooler is None else self.pooler(hidden))
 
     @staticmethod
     def _segments_or_0(segments: Any, shape: Tuple[int, ...]) -> Any:
@@ -99,7 +120,7 @@ class EncoderModel(Module):
 class MaskedLanguageModel(Module):
     """What token stood here? Scores for every position of an encoder: -> logits (B, T, V).
 
-    A transform (Linear, GELU, LayerNorm), then products with the token vectors and a bias per
+    A transform (Linear, activation, LayerNorm), then products with the token vectors and a bias per
     token (Devlin et al., 2019).
     """
 
@@ -114,8 +135,8 @@ class MaskedLanguageModel(Module):
                 mask: Optional[Mask] = None) -> Tensor:
         """The arguments of `EncoderModel` -> logits (B, T, V)."""
         hidden = self.encoder(ids, segments, lengths, mask).hidden
-        return F.linear(self.norm(F.gelu(self.transform(hidden))), self.encoder.tokens.weight,
-                        self.bias)
+        vectors = self.norm(ACTIVATIONS[self.encoder.config.activation](self.transform(hidden)))
+        return F.linear(vectors, self.encoder.tokens.weight, self.bias)
 
 
 class SequenceClassifier(Module):
