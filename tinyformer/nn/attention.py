@@ -73,18 +73,18 @@ class MultiHeadAttention(Module):
         scheme = self.position or Position()
         if memory is None:
             query, key, value, places = self._own(query, x, places, cache, scheme)
-        elif cache is None:
-            key, value = self._keys_and_values(memory)
         else:
-            key, value = cache.once(self, lambda: self._keys_and_values(memory))
-        places = places or _counted(query.shape[2], key.shape[2])
+            key, value = (self._keys_and_values(memory) if cache is None else
+                          cache.once(self, lambda: self._keys_and_values(memory)))
+            places = places or _counted(query.shape[2], key.shape[2])
+            query, key = scheme.at_heads(query, key, *places)
         allowed = allowed_by(mask, (x.shape[0], self.n_heads, query.shape[2], key.shape[2]))
         mixed = self._attend(query, key, value, allowed, places, scheme)
         joined = mixed.transpose(1, 2).reshape(x.shape[0], x.shape[1], -1)
         return joined if self.output is None else self.output(joined)
 
     def _own(self, query: Tensor, x: Tensor, places: Optional[Places], cache: Optional[Cache],
-             scheme: Position) -> Tuple[Tensor, Tensor, Tensor, Optional[Places]]:
+             scheme: Position) -> Tuple[Tensor, Tensor, Tensor, Places]:
         """Queries, keys and values of x itself; those of a cache in front of them."""
         key, value = self._keys_and_values(x)
         past = 0 if cache is None else cache.held(self)

@@ -86,6 +86,10 @@ class T5Bias(Position):
 
     def __init__(self, n_heads: int, n_buckets: int = 32, max_distance: int = 128,
                  bidirectional: bool = True, std: float = 0.02) -> None:
+        exact = n_buckets // 4 if bidirectional else n_buckets // 2
+        if not 1 <= exact < max_distance:
+            raise ValueError(f"n_buckets={n_buckets} make {exact} buckets of one distance each, "
+                             f"which must be 1 or more and fewer than max_distance={max_distance}")
         self.n_buckets, self.max_distance = n_buckets, max_distance
         self.bidirectional = bidirectional
         self.weight = init.normal((n_buckets, n_heads), std)
@@ -135,6 +139,8 @@ class Disentangled(Position):
 
     def __init__(self, d_model: int, n_heads: int, d_k: int, span: int = 16,
                  std: float = 0.02) -> None:
+        if span < 1:
+            raise ValueError(f"a span reaches 1 or more positions to each side, not {span}")
         self.span, self.n_heads = span, n_heads
         self.table = init.normal((2 * span, d_model), std)
         self.position_key = Linear(d_model, n_heads * d_k, std=std)
