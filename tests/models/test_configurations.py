@@ -135,8 +135,8 @@ OTHER = {"vocab_size": 7, "max_len": 6, "d_model": 8, "n_layers": 2, "n_heads": 
          "dropout": 0.2, "attention_dropout": 0.3, "window": 2, "eps": 0.5, "activation": "relu",
          "d_k": 6, "d_v": 1, "std": 2.0, "norm_kind": "lecture"}
 OWN = {DecoderConfig: (DecoderModel, {"norm": "post", "tie_weights": False}),
-       EncoderConfig: (EncoderModel, {"norm": "pre", "n_segments": 3, "pooler": False,
-                                     "pooler_activation": "relu"}),
+       EncoderConfig: (EncoderModel, {
+           "norm": "pre", "n_segments": 3, "pooler": False, "pooler_activation": "relu"}),
        EncoderDecoderConfig: (EncoderDecoderModel, {
            "norm": "post", "n_decoder_layers": 3, "target_vocab_size": 4, "tie_weights": False})}
 NEEDS = {"window": {"positions": "relative"}, "max_len": {"positions": "learned"}}
