@@ -60,9 +60,11 @@ class Scale:
 
 
 def line_chart(lines: Sequence[Line], *, title: str, x_label: str = "", y_label: str = "",
-               levels: Sequence[Tuple[str, float]] = (), log_x: bool = False, digits: int = 2,
-               width: int = 760, height: int = 420) -> svg.Svg:
-    """A chart of `lines`, with a dashed horizontal line for each (name, y) of `levels`.
+               levels: Sequence[Tuple[str, float]] = (), borders: Sequence[Tuple[str, float]] = (),
+               log_x: bool = False, digits: int = 2, width: int = 760,
+               height: int = 420) -> svg.Svg:
+    """A chart of `lines`, with a dashed line across for each (name, y) of `levels` and one upright
+    for each (name, x) of `borders`.
 
     Every line and level is named at the right edge together with its (last) value to `digits`
     places. `width` and `height` are in pixels. Raises ValueError where nothing finite is there to
@@ -86,6 +88,9 @@ def line_chart(lines: Sequence[Line], *, title: str, x_label: str = "", y_label:
         layers.append(_curve(curve, x, y, place, "tf-line"))
     for _, level in levels:
         layers.append(_across(x, y(level), "tf-level"))
+    for name, border in borders:
+        layers += [svg.path([(x(border), y.start), (x(border), y.end - 4)], class_="tf-level"),
+                   text(x(border) + 6, y.end + 4, name, "tf-quiet")]
     layers.append(_labels(names, x, y, right))
     return svg.document(width, height, *layers, title=title, style=sheet(SHAPES))
 

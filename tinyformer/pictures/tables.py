@@ -96,7 +96,8 @@ def _cell(x: float, y: float, width: float, height: float, value: Cell, full: fl
         parts.append(svg.element("rect", class_=f"tf-cell tf-{0 if value > 0 else 1}",
                                  opacity=f"{0.08 + 0.92 * strength:.3f}", **box))
     if value is not None and digits is not None:
-        words = f"{value:.{digits}f}" if math.isfinite(value) else f"{value}".replace("inf", "∞")
+        words = f"{round(value, digits) or 0.0:.{digits}f}" if math.isfinite(value) else \
+            f"{value}".replace("inf", "∞")
         parts.append(text(x + width / 2, y + height / 2 + 4, words.replace("-", "−"),
                           f"tf-number {'tf-on' if strength > .55 else ''}".strip(),
                           anchor="middle"))
