@@ -21,8 +21,8 @@ def model(kind: str, positions: str = "learned", **changed: Any) -> Any:
     with weights large enough for everything to be heard."""
     manual_seed(0)
     make, configuration = KINDS[kind]
-    options = {"max_len": LONGEST, "d_model": 4, "n_layers": 2, "n_heads": 2, "d_ff": 4, "dropout": 0.0, "window": 2,
-               "positions": positions, **changed}
+    options = {"max_len": LONGEST, "d_model": 4, "n_layers": 2, "n_heads": 2, "d_ff": 4,
+               "dropout": 0.0, "window": 2, "positions": positions, **changed}
     return loud(make(configuration(VOCABULARY, **options)))
 
 
