@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib.util
 import json
 import shutil
 from pathlib import Path
@@ -13,6 +15,21 @@ GOLDEN = Path(__file__).parents[1] / "golden" / "pretrained"
 EXPECTED = json.loads((GOLDEN / "expected.json").read_text(encoding="utf-8"))
 IDS, SEGMENTS, LENGTHS = (EXPECTED[name] for name in ("ids", "segments", "lengths"))
 OUTPUTS = EXPECTED["outputs"]
+
+
+@contextlib.contextmanager
+def little_memory():
+    """Asserts that no more than 2 MB were taken inside, on a Python that can tell."""
+    if importlib.util.find_spec("_tracemalloc") is None:
+        yield
+        return
+    import tracemalloc
+    tracemalloc.start()
+    try:
+        yield
+        assert tracemalloc.get_traced_memory()[1] < 2_000_000
+    finally:
+        tracemalloc.stop()
 
 
 def outputs_of(name, model):
