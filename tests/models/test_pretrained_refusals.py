@@ -55,17 +55,23 @@ def test_every_tensor_that_is_missing_unexpected_or_does_not_fit_is_named(backen
         "bert.embeddings.LayerNorm.bias: I32 given, one of F64, F32, F16, BF16 needed",
         "bert.embeddings.LayerNorm.weight: F8_E4M3 given, one of F64, F32, F16, BF16 needed",
         "bert.encoder.layer.0.output.dense.bias: missing, shape (6,) needed",
-        "bert.encoder.layer.2.output.dense.bias: unexpected, a MaskedLanguageModel has no such "
+        "bert.encoder.layer.2.output.dense.bias: unexpected, MaskedLanguageModel has no such "
         "tensor",
         "cls.predictions.bias: shape (12,) given, (13,) needed",
         "cls.predictions.transform.dense.weight: missing, shape (6, 6) needed",
-        "surprise: unexpected, a MaskedLanguageModel has no such tensor"]
+        "surprise: unexpected, MaskedLanguageModel has no such tensor"]
 
 
 def test_fused_and_transposed_tensors_are_held_against_their_own_shape(tmp_path):
     text = refusal(changed(tmp_path, "gpt2", lambda tensors: {
         **tensors, "transformer.h.1.attn.c_attn.weight": Encoded("F32", (18, 6), bytes(432))}))
     assert "h.1.attn.c_attn.weight: shape (18, 6) given, (6, 18) needed" in text
+
+
+def test_a_pooler_that_the_family_does_not_have_is_unexpected(tmp_path):
+    text = refusal(changed(tmp_path, "distilbert", lambda tensors: {
+        **tensors, "pooler.dense.bias": Encoded("F32", (6,), bytes(24))}))
+    assert "pooler.dense.bias: unexpected, EncoderModel has no such tensor" in text
 
 
 @pytest.mark.parametrize("name, copy, original", [
@@ -103,6 +109,11 @@ CONFIGURATIONS = {
     "kinds that contradict": ("bert", {"architectures": ["GPT2LMHeadModel"]},
                               "model_type says 'bert', but architectures says 'GPT2LMHeadModel'"),
     "an architecture that is none": ("bert", {"architectures": "BertModel"}, "is a list of names"),
+    "a class that is not here": ("bert-classes", {"architectures": ["BertForMultipleChoice"]},
+                                 "there is no class like BertForMultipleChoice here, only BertMod"),
+    "another head": ("bert-classes", {"architectures": ["BertForMaskedLM"]},
+                     "architectures says BertForMaskedLM, but the tensors of a head in the file "
+                     "are those of BertForSequenceClassification or BertForTokenClassification"),
     "unknown keys": ("bert", {"rope_theta": 1e4, "quantization_config": {}},
                      "'rope_theta' is unknown; what it asks for could not be honoured (remove it "
                      "from the file if it changes nothing); 'quantization_config' is unknown"),
@@ -130,6 +141,9 @@ CONFIGURATIONS = {
     "a dropout in quotes": ("bert", {"hidden_dropout_prob": "0.1"},
                             "hidden_dropout_prob must be a number, not '0.1'"),
     "a dropout of 2": ("bert", {"hidden_dropout_prob": 2.0}, "dropout must lie in [0, 1), not 2.0"),
+    "a classifier's dropout": ("bert-classes", {"classifier_dropout": "0.1"},
+                               "classifier_dropout must be a number, not '0.1'"),
+    "a classifier's dropout of 1.5": ("bert-classes", {"classifier_dropout": 1.5}, "1.5"),
     "nan": ("bert", {"layer_norm_eps": float("nan")}, "eps must be at least 0, not nan"),
     "tied perhaps": ("gpt2", {"tie_word_embeddings": "yes"}, "must be true or false, not 'yes'"),
     "words without the table": ("bert-words", {"tie_word_embeddings": False},

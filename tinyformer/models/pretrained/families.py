@@ -71,6 +71,7 @@ class Family:
     they do not let choose. `layers` are those of the body, whose names have `prefix` before them in
     classes with a head. `transposed` are layers whose weights lie (in, out). `tied` are tensors
     that may be there as a second copy of another, `ignored` those that are no weights.
+    `understood` are classes whose tensors are read as those of another.
     """
 
     model_type: str
@@ -84,6 +85,7 @@ class Family:
     heads: Mapping[str, Head]
     tied: Mapping[str, str]
     ignored: str
+    understood: Tuple[str, ...] = ()
     idle: Tuple[str, ...] = ()
     aliases: Mapping[str, str] = field(default_factory=dict)
     transposed: Tuple[str, ...] = ()
@@ -154,6 +156,7 @@ BERT = Family(
     tied={"cls.predictions.decoder.weight": "embeddings.word_embeddings.weight",
           "cls.predictions.decoder.bias": "cls.predictions.bias"},
     ignored=r"embeddings\.(position_ids|token_type_ids)",
+    understood=("BertForPreTraining", "BertForNextSentencePrediction"),
     idle=("classifier_dropout", "pooler_fc_size", "pooler_num_attention_heads",
           "pooler_num_fc_layers", "pooler_size_per_head", "pooler_type"))
 
@@ -207,6 +210,7 @@ GPT2 = Family(
     heads={"GPT2LMHeadModel": Head(DecoderModel, {"output": "lm_head"}, None, "embd_pdrop")},
     tied={"lm_head.weight": "wte.weight"},
     ignored=r"h\.\d+\.attn\.(bias|masked_bias)",
+    understood=("GPT2Model",),
     idle=("embd_pdrop", "reorder_and_upcast_attn", "summary_activation", "summary_first_dropout",
           "summary_proj_to_labels", "summary_type", "summary_use_proj"),
     aliases={"hidden_size": "n_embd", "num_attention_heads": "n_head", "n_ctx": "n_positions",

@@ -16,7 +16,7 @@ from tinyformer.models.pretrained.configuration import (architecture_of, family_
 from tinyformer.models.pretrained.families import CONFIG, TOKENIZER, VOCABULARY, WEIGHTS
 from tinyformer.models.pretrained.families import FLOATS, GPT2, LABELLED, Family, Head
 from tinyformer.models.pretrained.tensors import Piece, pieces
-from tinyformer.nn import described
+from tinyformer.nn import Dropout, described
 from tinyformer.text import WordPiece
 
 PURE_BYTES = 32             # a parameter's float, 24 bytes, and a list's pointer to it
@@ -113,18 +113,23 @@ def _head(family: Family, given: Mapping[str, Any], names: Mapping[str, str]) ->
     """Which of their classes the tensors belong to; config.json decides between equals.
 
     A body without the head that config.json speaks of is taken as a body where that head only
-    predicts masked words, as it is often handed on; with any other, its tensors are missing.
+    predicts masked words, as it is often handed on; with any other, its tensors are missing. Raises
+    ValueError for a class that is not here, and for tensors of another than config.json says.
     """
     layers = {name.rpartition(".")[0] for name in names}
     body = next(iter(family.heads.values()))
     there = {name: head for name, head in family.heads.items()
              if layers & set(head.layers.values())}
-    declared = architecture_of(given) or ""
-    if not there:
-        head = family.heads.get(declared, body)
-        return body if head.model is MaskedLanguageModel else head
-    if declared in there:
-        return there[declared]
+    declared = architecture_of(given)
+    if declared is not None and declared not in (*family.heads, *family.understood):
+        raise ValueError(f"there is no class like {declared} here, only {', '.join(family.heads)}; "
+                         "without architectures in the file, the tensors decide")
+    head = family.heads.get(declared or "", body)
+    if declared in there or not there:
+        return body if not there and head.model is MaskedLanguageModel else head
+    if head is not body:
+        raise ValueError(f"architectures says {declared}, but the tensors of a head in the file "
+                         f"are those of {' or '.join(there)}")
     return max(there.values(), key=lambda head: (
         sum(1 if layer in layers else -1 for layer in head.layers.values()),
         head.pooler == ("pooler.dense" in layers)))
@@ -138,23 +143,33 @@ def _outlined(family: Family, head: Head, given: Mapping[str, Any], header: Head
         raise ValueError(f"{family.keys['n_layers']}={fields['n_layers']:,}, but {header.path} has "
                          f"only {len(header.tensors)} tensors")
     if family is not GPT2:
-        fields["pooler"] = bool(head.pooler) or any(n.startswith("pooler.dense.") for n in names)
+        fields["pooler"] = bool(head.pooler) or "pooler" in family.layers and any(
+            name.startswith("pooler.dense.") for name in names)
         if head.model is MaskedLanguageModel and not given.get("tie_word_embeddings", True):
             raise ValueError("tie_word_embeddings=false, but masked words are scored with the "
                              "vectors of the tokens here")
+    with described():
+        model = _built(family, head, fields, _n_labels(given, header, names))
+    dropout = {**family.defaults, **given}.get(head.dropout or "")
+    if dropout is not None:
+        if isinstance(dropout, bool) or not isinstance(dropout, (int, float)):
+            raise ValueError(f"{head.dropout} must be a number, not {dropout!r}")
+        model.dropout = Dropout(dropout)
+    return model
+
+
+def _built(family: Family, head: Head, fields: Mapping[str, Any], n_labels: int) -> Any:
+    """Our class of a head, with a body of these options."""
     try:
-        config = family.config(**fields)
+        config: Any = family.config(**fields)
     except TypeError as error:
         raise ValueError(str(error)) from None
-    with described():
-        model = head.model(config if family is GPT2 else EncoderModel(config)) if (
-            head.model not in (EncoderModel, *LABELLED)) else EncoderModel(config)
-        if head.model in LABELLED:
-            model = head.model(model, _n_labels(given, header, names))
-    dropout = {**family.defaults, **given}.get(head.dropout)
-    if dropout is not None:
-        model.dropout.p = dropout
-    return model
+    if family is GPT2:
+        return head.model(config)
+    encoder = EncoderModel(config)
+    if head.model is EncoderModel:
+        return encoder
+    return head.model(encoder, n_labels) if head.model in LABELLED else head.model(encoder)
 
 
 def _labels(given: Mapping[str, Any]) -> Tuple[str, ...]:
@@ -202,7 +217,7 @@ def _check_tensors(family: Family, needed: Mapping[str, Piece], names: Mapping[s
         if plain in needed:
             continue
         if original is None:
-            problems.append(f"{name}: unexpected, a {model} has no such tensor")
+            problems.append(f"{name}: unexpected, {model} has no such tensor")
         elif not _equal(header, name, original):
             problems.append(f"{name}: not equal to {original}, although one tensor serves as both "
                             "in this model")
@@ -227,7 +242,7 @@ def _tokenizer(folder: str, vocab_size: int) -> Optional[WordPiece]:
     if not os.path.exists(path):
         return None
     given = read_json(settings) if os.path.exists(settings) else {}
-    options = {}
+    options: Dict[str, Any] = {}
     for ours, theirs, default in (("lowercase", "do_lower_case", True),
                                   ("strip_accents", "strip_accents", None),
                                   ("handle_chinese_chars", "tokenize_chinese_chars", True)):

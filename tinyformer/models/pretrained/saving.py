@@ -12,11 +12,10 @@ from tinyformer.models.pretrained.families import CONFIG, TOKENIZER, VOCABULARY,
 from tinyformer.models.pretrained.families import (BERT, DISTILBERT, FAMILIES, FLOATS, GPT2,
                                                    LABELLED, Family, Head)
 from tinyformer.models.pretrained.tensors import pieces
-from tinyformer.nn import Module
 from tinyformer.text import WordPiece
 
 
-def save_pretrained(model: Module, folder: Any, tokenizer: Optional[WordPiece] = None,
+def save_pretrained(model: Any, folder: Any, tokenizer: Optional[WordPiece] = None,
                     labels: Sequence[str] = (), dtype: str = "F32") -> None:
     """Write a model that `transformers` has too, so that it opens there and goes on: config.json,
     model.safetensors in `dtype` ("F32", "F16", "BF16" or "F64") and, with a tokenizer, vocab.txt.
@@ -33,7 +32,7 @@ def save_pretrained(model: Module, folder: Any, tokenizer: Optional[WordPiece] =
               **head.constants, **_vocabulary_keys(family, config, tokenizer),
               **_label_keys(model, tuple(labels))}
     if head.dropout is not None:
-        values[head.dropout] = getattr(model, "dropout").p
+        values[head.dropout] = model.dropout.p
     if dtype not in FLOATS:
         raise ValueError(f"weights are saved as one of {', '.join(FLOATS)}, not as {dtype!r}")
     folder = os.fspath(folder)
@@ -52,7 +51,7 @@ def save_pretrained(model: Module, folder: Any, tokenizer: Optional[WordPiece] =
 
 def _class_there(model: Any) -> Tuple[Family, str, Head]:
     """The family, the name and the head of the class that `transformers` has for a model."""
-    config = getattr(getattr(model, "encoder", model), "config", None)
+    config: Any = getattr(getattr(model, "encoder", model), "config", None)
     family = GPT2 if config is not None and not hasattr(config, "n_segments") else (
         BERT if getattr(config, "n_segments", 0) else DISTILBERT)
     for name, head in family.heads.items():
