@@ -57,6 +57,8 @@ def run(main: Callable[[Page], None], summary: str) -> None:
                         help="the folder of the pictures (default: %(default)s)")
     parser.add_argument("--full", action="store_true", help="the longer version")
     given = parser.parse_args()
+    # NumPy's libraries share small products among threads that then wait for each other.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     if given.backend:
         tf.use_backend(given.backend)
     tf.manual_seed(given.seed)
