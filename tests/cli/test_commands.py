@@ -112,6 +112,12 @@ def test_info_names_the_parts_of_a_run(tiny):
     assert "backend" in tiny("info").out
 
 
+def test_info_describes_well_known_models(tiny):
+    result = tiny("info", "bert-base-cased")
+    assert result.status == 0 and "(blocks.0-11): 12 x Block(" in result.out
+    assert re.match(r"EncoderModel\( +108,310,272\n", result.out)
+
+
 def test_tokenize_learns_and_cuts(tiny):
     result = tiny("tokenize", "--train", "text.txt", "--vocab-size", "90", "--out", "vocab.txt")
     assert result.status == 0 and "90 pieces" in result.out, result.err

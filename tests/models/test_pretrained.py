@@ -91,7 +91,7 @@ def test_pure_python_states_its_memory_before_it_loads(backend, capsys):
     said = capsys.readouterr()
     count = model.n_parameters()
     assert said.out == ""
-    statement = f": {count:,} parameters, which take about {count * 32 / 1e6:,.0f} MB of memory"
+    statement = f": {count:,} parameters, which take about {count * 32 / 1e6:.2f} MB of memory"
     assert (statement in said.err) == (backend == "python")
 
 

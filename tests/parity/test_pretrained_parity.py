@@ -176,9 +176,10 @@ def test_an_encoder_without_a_pooler_opens_as_the_warning_says(tmp_path):
 
 
 @pytest.mark.parametrize("lowercase", [True, False])
-def test_the_tokenizer_opens_there_and_cuts_alike(tmp_path, lowercase):
+@pytest.mark.parametrize("name", ["BertModel", "DistilBertModel", "GPT2LMHeadModel"])
+def test_the_tokenizer_opens_there_and_cuts_alike(tmp_path, name, lowercase):
     tokenizer = WordPiece(VOCABULARY, lowercase=lowercase)
-    save_pretrained(MODELS["DistilBertModel"](), tmp_path, tokenizer)
+    save_pretrained(MODELS[name](), tmp_path, tokenizer)
     there = hf.AutoTokenizer.from_pretrained(tmp_path)
     for text in ("The rock rules", "the vase broke, the ROCK rules the vases"):
         assert there(text).input_ids == [2, *tokenizer.encode_ids(text), 3]

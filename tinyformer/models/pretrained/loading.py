@@ -66,8 +66,9 @@ def load_pretrained(folder: Any, progress: Callable[[str], None] = to_stderr) ->
     tokenizer = _tokenizer(folder, getattr(model, "encoder", model).config.vocab_size)
     if xp.name == "python":
         count = model.n_parameters()
+        size = count * PURE_BYTES / 1e6
         progress(f"{header.path}: {count:,} parameters, which take about "
-                 f"{count * PURE_BYTES / 1e6:,.0f} MB of memory in pure Python")
+                 f"{size:,.{0 if size >= 10 else 2}f} MB of memory in pure Python")
     with open(header.path, "rb") as file:
         for plain, piece in needed.items():
             data = safetensors.read_bytes(file, header, names[plain])
