@@ -119,7 +119,7 @@ def test_a_memory_that_is_all_hidden_gives_zeros_and_finite_gradients(backend):
 
 
 @pytest.mark.parametrize("position", POSITIONS)
-@pytest.mark.parametrize("pieces", [[1, 1, 1, 1, 1], [3, 2], [2, 1, 2]])
+@pytest.mark.parametrize("pieces", [[1, 1, 1, 1, 1], [3, 2]])
 def test_a_cache_changes_nothing_but_the_work(backend, position, pieces):
     decoder = stack(position=POSITIONS[position], cross_attention=True)
     x, memory, mask = normal(2, 5, 4), normal(2, 3, 4), Mask.padding([3, 1], 3)
@@ -157,12 +157,12 @@ def test_places_reach_every_block(backend):
     assert not close(decoder(x).tolist(), decoder(x, places=at([[0, 2, 5]])).tolist(), 1e-3)
 
 
-@pytest.mark.parametrize("options", [{"norm": "post"}, {
-    "norm": "post", "order": "lecture", "norm_kind": "lecture", "projections": False}])
-def test_two_hundred_blocks_deep_with_finite_gradients(backend, options):
+def test_two_hundred_lecture_blocks_deep_with_finite_gradients(backend):
     """Slide 19 says hundreds; those with the norm before stand in test_blocks."""
     manual_seed(0)
-    deep, x = Decoder(200, 2, 1, 2, 0.0, **options), normal(1, 2, 2, requires_grad=True)
+    deep = Decoder(200, 2, 1, 2, 0.0, norm="post", order="lecture", norm_kind="lecture",
+                   projections=False)
+    x = normal(1, 2, 2, requires_grad=True)
     (deep(x) * normal(1, 2, 2)).sum().backward()
     for parameter in [x, *deep.parameters()]:
         assert all(map(math.isfinite, flat(parameter.grad)))
