@@ -160,6 +160,18 @@ def test_the_window_slides_only_when_asked_and_as_without_a_cache(decoder, backe
     assert texts[0] == texts[1] and [len(text) for text in texts[0]] == [8, 8, 8]
 
 
+@pytest.mark.parametrize("positions", POSITIONS)
+def test_a_length_leaves_nothing_behind_for_the_next(positions, decoder, backend):
+    """Longer, then shorter, then longer: no table of biases or masks is kept at a wrong size."""
+    with set_default_dtype("float64"):
+        net, fresh = decoder(positions).eval(), decoder(positions).eval()
+        with no_grad():
+            for length in (7, 8, 6, 9):
+                ids = [[step % 7 for step in range(length)]]
+                assert net(ids).tolist() == decoder(positions).eval()(ids).tolist()
+            assert net([[1, 2]]).tolist() == fresh([[1, 2]]).tolist()
+
+
 def test_a_model_that_takes_no_cache_is_computed_plainly(backend):
     class Model:
         def forward(self, ids):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tinyformer import manual_seed, set_default_dtype, tensor
+from tinyformer.arrays import xp
 from tinyformer.arrays.stream import stream
 from tinyformer.generation import generate
 from tinyformer.generation.scoring import Plain
@@ -154,6 +155,9 @@ def test_a_prompt_in_a_list_gives_a_list(backend):
     assert generate(Counting(), [[3]], 2, temperature=0) == [[4, 5]]
     assert generate(Counting(), ((3,), range(3)), 2, temperature=0) == [[4, 5], [3, 4]]
     assert generate(Counting(), [[1, 2], [3]], 0) == [[], []]
+    for make in (xp.asarray, tensor):
+        assert generate(Counting(), make([[3, 4], [7, 8]]), 2, temperature=0) == [[5, 6], [9, 0]]
+        assert generate(Counting(), make([3, 4]), 1, temperature=0) == [5]
 
 
 @pytest.mark.parametrize("prompt, options, message", [

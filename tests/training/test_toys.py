@@ -24,8 +24,8 @@ def test_a_language_model_of_characters(backend, tmp_path, capsys):
     """In miniature: after 40 steps it knows more than how frequent each character is."""
     path = tmp_path / "text.txt"
     path.write_text("the rock rules the sea. the sea rules the rock. " * 20, encoding="utf-8")
-    size = {"d_model": 16, "n_layers": 1, "n_heads": 1, "std": 0.1, "max_len": 12, "batch": 4,
-            "steps": 40, "lr": 0.02, "aim": 1.5}
+    size = {"d_model": 8, "n_layers": 1, "n_heads": 1, "std": 0.2, "max_len": 12, "batch": 4,
+            "steps": 40, "lr": 0.03, "aim": 2.0}
     found, = toys.characters(size, str(path))
     assert found.reached, f"{found.value} nats"
     assert "unigram 2.3" in capsys.readouterr().out
