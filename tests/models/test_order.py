@@ -121,6 +121,17 @@ def test_learned_refuses_alike_on_both_paths_and_the_others_go_on(backend, posit
     assert told[0] == told[1] if positions == "learned" else apart(told[0], told[1]) < 1e-10
 
 
+def test_buckets_look_both_ways_in_an_encoder_and_back_in_a_decoder(backend):
+    """A decoder has nothing in front of it to spend half of its buckets on."""
+    net = model("encoder-decoder", "t5")
+    schemes = [stack.blocks[0].attention.position for stack in (net.encoder, net.decoder)]
+    assert [[scheme.bucket(apart) for apart in (-20, -3, 3)] for scheme in schemes] == [
+        [10, 3, 19], [17, 3, 0]]
+    assert model("decoder", "t5").stack.blocks[1].attention.position.bucket(-20) == 17
+    assert model("encoder", "t5").stack.blocks[1].attention.position.bucket(-20) == 10
+    assert [block.attention.position for block in net.decoder.blocks] == [schemes[1]] * 2
+
+
 def test_segments_tell_premise_from_hypothesis(backend):
     """Row 50: without order and segments "P then H" and "H then P" are one text."""
     without = SequenceClassifier(model("encoder", "none", n_segments=0), 2).eval()

@@ -11,7 +11,8 @@ from tinyformer import functional as F
 from tinyformer import manual_seed, no_grad, set_default_dtype, tensor
 from tinyformer.arrays import xp
 from tinyformer.arrays.stream import stream
-from tinyformer.nn import Block, Mask, MultiHeadAttention, Relative, recorded_attention
+from tinyformer.nn import (ALiBi, Block, Disentangled, Mask, MultiHeadAttention, Relative, Rotary,
+                           T5Bias, recorded_attention)
 
 
 @pytest.fixture(autouse=True)
@@ -213,9 +214,14 @@ def test_recording_changes_no_bit_of_outputs_or_gradients(backend, position, dro
     assert flat(weights.sum(-1)) == pytest.approx([1.0] * 20, abs=1e-12), "before dropout"
 
 
-def test_what_is_recorded_is_what_mixed_the_values(backend):
+@pytest.mark.parametrize("position", [
+    lambda: None, Rotary, lambda: ALiBi(1), lambda: T5Bias(1), lambda: Disentangled(4, 1, 4),
+    lambda: Relative(2, 4, 4)])
+def test_what_is_recorded_is_what_mixed_the_values(backend, position):
     manual_seed(0)
-    layer, x = loud(MultiHeadAttention(4, 1)), normal(1, 5, 4)
+    layer, x = loud(MultiHeadAttention(4, 1, position=position())), normal(1, 5, 4)
+    if isinstance(layer.position, Relative):
+        layer.position.values.data = xp.zeros_like(layer.position.values.data)
     y, weights = recorded(layer, x, mask=Mask.padding([3], 5))
     assert close(layer.output(weights[:, 0] @ layer.value(x)).tolist(), y.tolist())
 
