@@ -32,7 +32,7 @@ SIZES = ["big", "small", "old", "grey"]
 WORDS = SPECIAL + ["the", "a"] + SIZES + sorted({word for world in WORLDS.values()
                                                 for words in world for word in words})
 ID = {word: number for number, word in enumerate(WORDS)}
-LENGTH = 9                                          # [CLS] the old crane ate a small fish [SEP]
+LENGTH = 8                                          # [CLS] the old crane ate a fish [SEP]
 
 
 def ids(words: str) -> List[int]:
@@ -47,7 +47,7 @@ def sentence() -> List[int]:
 
     actors, deeds, things = WORLDS[one(["bird", "machine"])]
     return ids(f"{one(['the', 'a'])} {one(SIZES)} {one(actors)} {one(deeds)} "
-               f"{one(['the', 'a'])} {one(SIZES)} {one(things)}")
+               f"{one(['the', 'a'])} {one(things)}")
 
 
 def floor(rows: List[List[int]], batch: Any) -> float:
@@ -67,10 +67,11 @@ def train(page: Page, rows: List[List[int]], held_out: Any, mask: Optional[Mask]
     tf.manual_seed(page.seed + 1)
     model = MaskedLanguageModel(EncoderModel(EncoderConfig(
         len(WORDS), LENGTH, d_model=page.pick(16, 32, 64), n_layers=page.pick(1, 2, 2), n_heads=2,
-        dropout=0.0, n_segments=0, std=page.pick(0.2, 0.05, 0.05), pooler=False)))
+        d_ff=page.pick(32, 64, 256), dropout=0.0, n_segments=0, activation="relu",
+        std=page.pick(0.2, 0.05, 0.05), pooler=False)))
     masking = Masking(len(WORDS), ID["[MASK]"], [ID[word] for word in SPECIAL])
-    steps, peak = page.pick(160, 600, 2000), page.pick(0.02, 0.004, 0.003)
-    batches = ExampleBatches(rows, page.pick(16, 64, 64), masking)
+    steps, peak = page.pick(120, 500, 2000), page.pick(0.02, 0.005, 0.003)
+    batches = ExampleBatches(rows, page.pick(16, 48, 64), masking)
     optimiser, rate = AdamW(model.named_parameters(), lr=peak), warmup_cosine(peak, steps // 10,
                                                                               steps)
     points = []
@@ -117,8 +118,8 @@ def main(page: Page) -> None:
     twin = train(page, rows, held_out, causal, lines, "reading to the left")
     model = train(page, rows, held_out, None, lines, "reading both sides")
     heading("What did the crane do? p(the verb of a bird), and the likeliest word")
-    blanks = ["the old crane [MASK] a small fish", "the old crane [MASK] a small beam",
-              "the old [MASK] ate a small fish", "the old [MASK] moved a small crate"]
+    blanks = ["the old crane [MASK] a fish", "the old crane [MASK] a beam",
+              "the old [MASK] ate a fish", "the old [MASK] moved a crate"]
     birds = {}
     for words in blanks[:2]:
         for name, one, mask in (("both sides", model, None), ("the left", twin, causal)):
@@ -147,7 +148,7 @@ def main(page: Page) -> None:
           birds[blanks[0], "the left"] == birds[blanks[1], "the left"])
     if page.size != "mini":
         claim("who reads both sides is below who reads one",
-              lines[1].points[-1][1] < lines[0].points[-1][1] - 0.1)
+              lines[1].points[-1][1] < lines[0].points[-1][1] - 0.03)
         claim("a crane with a fish to its right is a bird, with a beam a machine",
               birds[blanks[0], "both sides"] > 0.9 and birds[blanks[1], "both sides"] < 0.1)
 

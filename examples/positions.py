@@ -119,8 +119,9 @@ def draw(found: Dict[str, List[Found]], sizes: Sizes) -> Any:
 
     border = [("trained up to here", sizes.trained[1])]
     return beside(*[line_chart(lines(kind), title=title, x_label="length of the text",
-                               y_label="share, on new texts", borders=border, width=600, height=320)
-                    for kind, title in ((0, "texts without a mistake"), (1, "right tokens"))],
+                               borders=border, width=430, height=300)
+                    for kind, title in ((0, "share of texts without a mistake"),
+                                        (1, "share of right tokens"))],
                   title=f"Say the token {sizes.lag} back: train on short texts, test on long ones")
 
 

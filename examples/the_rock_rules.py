@@ -134,12 +134,12 @@ def dropout_twice(inputs: tf.Tensor) -> None:
         for _ in range(20):
             block.notes = {}
             block(inputs + 0.3)
-            for letter in zeros:
-                values = block.notes[letter].reshape(-1).tolist()
-                zeros[letter] += sum(value == 0.0 for value in values)
+            for letter, way in (("c_alayer", "c_input"), ("c_fflayer", "c_anorm")):
+                pairs = zip(*(block.notes[name].reshape(-1).tolist() for name in (letter, way)))
+                zeros[letter] += sum(value == 0.0 != around for value, around in pairs)
         counts[name] = zeros
-        print(f"  {name:<8} zeros among 240 numbers: c_alayer {zeros['c_alayer']}, "
-              f"c_fflayer {zeros['c_fflayer']}")
+        print(f"  {name:<8} of 240 numbers that went around, became 0: in c_alayer "
+              f"{zeros['c_alayer']}, in c_fflayer {zeros['c_fflayer']}")
     claim("only the lecture's c_alayer has zeros: there the way around is dropped as well",
           counts["lecture"]["c_alayer"] > 60 and counts["lecture"]["c_fflayer"] == 0
           and set(counts["paper"].values()) == {0})

@@ -89,9 +89,9 @@ def train(page: Page, examples: List[Any], test: List[Any]) -> EncoderDecoderMod
         clip_grad_norm(model.named_parameters(), 1.0)
         optimiser.step(rate(step))
         optimiser.zero_grad()
-        if step in (1, steps // 5, steps):
+        if step in (1, steps // 10, steps):
             print(f"  step {step}: loss {loss.item():.3f}")
-        if step == steps // 5:
+        if step == steps // 10:
             compare(model, test)
     return model
 
@@ -176,6 +176,9 @@ def main(page: Page) -> None:
     claim("every French word looks somewhere: its weights sum to 1",
           all(abs(sum(row) - 1) < 1e-5 for row in mean))
     if page.size != "mini":
+        looks = [row.index(max(row)) for row in mean]
+        claim("vase, vert, maison and lourde look at vase, green, house and heavy, across the "
+              "other order", [looks[place] for place in (1, 2, 7, 8)] == [2, 1, 8, 7])
         claim("nearly all new sentences are translated without a mistake", exact > 0.9)
 
 

@@ -25,8 +25,8 @@ def words(picture):
 
 def test_sign_is_colour_and_size_is_strength():
     drawn = cells(table([[2.0, 1.0], [-2.0, 0.0]], title="t"))
-    assert drawn == [("tf-0", 1.0), ("tf-0", 0.54), ("tf-1", 1.0)], "0 has no colour"
-    assert cells(table([[1.0]], title="t", largest=2.0)) == [("tf-0", 0.54)]
+    assert drawn == [("tf-0", 1.0), ("tf-0", 0.51), ("tf-1", 1.0)], "0 has no colour"
+    assert cells(table([[1.0]], title="t", largest=2.0)) == [("tf-0", 0.51)]
 
 
 def test_nothing_is_not_zero_and_minus_infinity_is_no_number():

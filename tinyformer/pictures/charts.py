@@ -89,8 +89,8 @@ def line_chart(lines: Sequence[Line], *, title: str, x_label: str = "", y_label:
     for _, level in levels:
         layers.append(_across(x, y(level), "tf-level"))
     for name, border in borders:
-        layers += [svg.path([(x(border), y.start), (x(border), y.end - 4)], class_="tf-level"),
-                   text(x(border) + 6, y.end + 4, name, "tf-quiet")]
+        layers += [svg.path([(x(border), y.start), (x(border), y.end - 14)], class_="tf-level"),
+                   text(x(border) + 6, y.end - 5, name, "tf-quiet")]
     layers.append(_labels(names, x, y, right))
     return svg.document(width, height, *layers, title=title, style=sheet(SHAPES))
 

@@ -94,7 +94,7 @@ def _cell(x: float, y: float, width: float, height: float, value: Cell, full: fl
     elif value:
         strength = min(abs(value) / full, 1.0)
         parts.append(svg.element("rect", class_=f"tf-cell tf-{0 if value > 0 else 1}",
-                                 opacity=f"{0.08 + 0.92 * strength:.3f}", **box))
+                                 opacity=f"{0.02 + 0.98 * strength:.3f}", **box))
     if value is not None and digits is not None:
         words = f"{round(value, digits) or 0.0:.{digits}f}" if math.isfinite(value) else \
             f"{value}".replace("inf", "∞")
