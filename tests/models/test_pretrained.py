@@ -177,6 +177,18 @@ def test_the_family_is_known_by_its_class_and_missing_keys_are_the_usual(tmp_pat
     assert folders.difference("bert", load(folder).model) < 1e-10
 
 
+@pytest.mark.parametrize("name, keys", [
+    ("bert", {"gradient_checkpointing": False, "position_embedding_type": "absolute",
+              "directionality": "bidi", "pooler_fc_size": 768, "pooler_type": "first_token_transf",
+              "_num_labels": 9, "output_past": True, "torch_dtype": "float32"}),
+    ("distilbert", {"sinusoidal_pos_embds": False, "tie_weights_": True, "finetuning_task": "sst-2",
+                    "output_past": True, "torchscript": False, "pruned_heads": {}}),
+    ("gpt2", {"n_ctx": 7, "summary_type": "cls_index", "task_specific_params": {"a": {}},
+              "_num_labels": 1, "id2label": {"0": "LABEL_0"}, "label2id": {"LABEL_0": 0}})])
+def test_keys_of_well_known_folders_that_change_nothing(tmp_path, name, keys):
+    assert folders.difference(name, load(changed(tmp_path, name, config=keys)).model) < 1e-10
+
+
 def test_the_other_names_of_keys_are_understood(tmp_path):
     folder = changed(tmp_path, "gpt2", config={"hidden_size": 6, "n_ctx": 7}, without=("n_embd",))
     assert folders.difference("gpt2", load(folder).model) < 1e-10

@@ -37,7 +37,8 @@ HARMLESS = set("""
     encoder_no_repeat_ngram_size bad_words_ids num_return_sequences output_scores
     return_dict_in_generate forced_bos_token_id forced_eos_token_id
     exponential_decay_length_penalty suppress_tokens begin_suppress_tokens is_encoder_decoder
-    cross_attention_hidden_size tie_encoder_decoder tie_word_embeddings
+    cross_attention_hidden_size tie_encoder_decoder tie_word_embeddings output_past
+    sentence_transformers sbert_ce_default_activation_function
 """.split())
 
 # Keys that would change what is computed; only these values are what is computed here.
