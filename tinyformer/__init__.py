@@ -23,7 +23,8 @@ __version__ = "0.1.0"
 __all__ = ["Tensor", "backend_name", "functional", "gradcheck", "manual_seed", "no_grad",
            "set_default_dtype", "tensor", "use_backend"]
 
-_FLOORS = ("arrays", "autograd", "generation", "models", "nn", "pictures", "text", "training")
+_FLOORS = ("arrays", "autograd", "generation", "models", "nn", "pictures", "text", "training",
+           "viz")
 
 
 def __getattr__(name: str) -> Any:

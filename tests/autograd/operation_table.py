@@ -216,6 +216,14 @@ ROWS = [
         Case(F.matmul, near(2, 1, 2, 3), near(3, 3, 1)), Case(F.matmul, near(2), near(2, 2, 2)),
         Case(F.matmul, near(2, 2, 2), near(2)), Case(F.matmul, near(2, 0), near(0, 3)),
         Case(F.matmul, near(2, 2), near(2, 2)), Case(lambda x: F.matmul(x, x), near(2, 2))]),
+    Row("functional.masked_softmax", [
+        Case(F.masked_softmax, near(2, 3)), Case(F.masked_softmax, near(2, 2, 1, 3)),
+        Case(F.masked_softmax, near(2, 3, 3), bools("100110111", 3, 3)),
+        Case(F.masked_softmax, near(2, 1, 2, 2), bools("1001", 2, 1, 1, 2)),
+        Case(F.masked_softmax, near(2, 3), bools("000101", 2, 3)),       # one may look nowhere
+        Case(F.masked_softmax, near(3), bools("1", 1)), Case(F.masked_softmax, near(0, 3)),
+        Case(lambda x: F.masked_softmax(x, [[True, False], [True, True]]), near(2, 2)),
+        Case(F.masked_softmax, Given([1000.0, 1001.0, 0.0, 1e30], (2, 2)), bools("1110", 2, 2))]),
     Row("functional.relu", elementwise(F.relu, near, 0.0, -1.0, 1e-7, 1000.0)),
     Row("functional.scaled_dot_product_attention", ATTENTION),
     Row("functional.sigmoid", elementwise(F.sigmoid, near, 0.0, -1000.0, 1000.0)),

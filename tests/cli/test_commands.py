@@ -93,12 +93,29 @@ def test_top_k_of_zero_and_beyond_the_vocabulary_mean_all(tiny):
     assert tiny(*words, "--top-k", "1").out == tiny(*words, "--temperature", "0").out
 
 
+def test_a_stop_string_ends_the_text_before_it(tiny):
+    tiny.train()
+    words = ["generate", "run-1", "The", "--max-new-tokens", "12", "--seed", "1"]
+    whole = tiny(*words).out.strip()
+    piece = whole.split()[3]
+    found = tiny(*words, "--stop", piece, "--stop", "no such text")
+    assert found.status == 0, found.err
+    assert whole.startswith(found.out.strip()) and len(found.out.strip()) < len(whole)
+    assert piece not in found.out.strip()[len("The"):]
+
+
 def test_info_names_the_parts_of_a_run(tiny):
     tiny.train(steps=3)
     result = tiny("info", "run-1")
     assert "step 3 of 3" in result.out and "1 x Block" not in result.out and "Block(" in result.out
     assert re.search(r"DecoderModel\( +[\d,]+\n", result.out)
     assert "backend" in tiny("info").out
+
+
+def test_info_describes_well_known_models(tiny):
+    result = tiny("info", "bert-base-cased")
+    assert result.status == 0 and "(blocks.0-11): 12 x Block(" in result.out
+    assert re.match(r"EncoderModel\( +108,310,272\n", result.out)
 
 
 def test_tokenize_learns_and_cuts(tiny):

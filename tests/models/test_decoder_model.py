@@ -11,7 +11,7 @@ from tinyformer import manual_seed, no_grad, tensor
 from tinyformer.arrays import xp
 from tinyformer.arrays.stream import stream
 from tinyformer.models import DecoderConfig, DecoderModel
-from tinyformer.nn import Mask, without_drawing
+from tinyformer.nn import Mask, described
 from tinyformer.training.optimisers import AdamW
 
 
@@ -137,7 +137,7 @@ def test_a_model_to_be_loaded_draws_nothing(backend):
     one = model()
     manual_seed(5)
     before = stream.state()
-    with without_drawing():
+    with described():
         empty = DecoderModel(one.config)
     assert stream.state() == before
     empty.load_state_dict(one.state_dict())

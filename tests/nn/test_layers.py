@@ -9,7 +9,7 @@ import pytest
 from tinyformer import manual_seed, set_default_dtype, tensor
 from tinyformer.arrays.stream import stream
 from tinyformer.nn import (Block, Dropout, Embedding, FeedForward, LayerNorm, Linear, Parameter,
-                           without_drawing)
+                           described)
 
 
 def approx(values):
@@ -115,20 +115,26 @@ def test_dropout_scales_what_it_keeps_and_is_off_in_eval(backend):
             Dropout(bad)
 
 
-def test_without_drawing_takes_nothing_from_the_stream(backend):
+def test_described_layers_have_shapes_but_take_nothing_from_the_stream_and_no_numbers(backend):
     manual_seed(3)
     before = stream.state()
-    with without_drawing():
+    with described():
         layers = [Linear(2, 3), Linear(2, 3, std=1.0), Embedding(2, 3), Block(4, 2, 8)]
-        with pytest.raises(KeyError), without_drawing():
+        with pytest.raises(KeyError), described():
             raise KeyError
-        assert set(flat(Linear(2, 3).weight)) == {0.0}, "the inner end does not end the outer"
+        layers.append(Linear(2, 3))         # the inner end does not end the outer
     assert stream.state() == before
-    for layer in layers:
-        for name, parameter in layer.named_parameters():
-            gain = name.endswith("norm.weight")
-            assert set(flat(parameter)) == {1.0 if gain else 0.0} and parameter.requires_grad
-    assert set(flat(Linear(2, 3).weight)) != {0.0} and stream.state() != before
+    shapes = [[p.shape for p in layer.parameters()] for layer in layers]
+    real = [Linear(2, 3), Linear(2, 3), Embedding(2, 3), Block(4, 2, 8), Linear(2, 3)]
+    assert shapes == [[p.shape for p in layer.parameters()] for layer in real]
+    assert str(layers[3]) == str(real[3]) and layers[3].n_parameters() == real[3].n_parameters()
+    for layer, x in zip(layers, ([[1.0, 2.0]], [[1.0, 2.0]], [[1]], [[[1.0, 2.0, 3.0, 4.0]]])):
+        with pytest.raises(TypeError, match="without numbers .its model was made inside desc"):
+            layer(tensor(x))
+    for layer, other in zip(layers, real):
+        layer.load_state_dict(other.state_dict())
+        assert all(p.requires_grad for p in layer.parameters())
+        assert list(map(flat, layer.parameters())) == list(map(flat, other.parameters()))
 
 
 def test_a_parameter_requires_a_gradient_and_never_integers(backend):

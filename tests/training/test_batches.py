@@ -6,7 +6,8 @@ import pytest
 
 from tinyformer.arrays import xp
 from tinyformer.arrays.stream import Stream
-from tinyformer.training.batches import IGNORED, RowBatches, TokenBatches, windows
+from tinyformer.training.batches import (IGNORED, ExampleBatches, RowBatches, TokenBatches,
+                                         windows)
 
 TOKENS = [7 * n % 101 for n in range(101)]      # every token occurs once, so it knows its successor
 NEXT = dict(zip(TOKENS, TOKENS[1:]))
@@ -125,3 +126,70 @@ def test_windows_cover_every_token_once_in_order(backend, count, batch_size):
         for row, answers in zip(ids.tolist(), targets.tolist()):
             pairs += zip(row, answers)
     assert pairs == list(zip(TOKENS[:count], TOKENS[1:count]))
+
+
+LONG = [list(range(10 * n, 10 * n + 2 + 7 * n % 23)) for n in range(53)]
+
+
+def padding(batches, steps):
+    """The share of padding in so many batches."""
+    cells = real = 0
+    for _ in range(steps):
+        ids, _, lengths = next(batches)
+        cells += ids.shape[0] * ids.shape[1]
+        real += sum(lengths)
+    return 1 - real / cells
+
+
+def test_buckets_spare_padding_and_still_take_every_row_once_in_new_groups(backend):
+    plain, bucketed = (RowBatches(LONG, 5, stream=Stream(1), bucket=each) for each in (0, 11))
+    assert padding(bucketed, 11) < 0.2 * padding(plain, 11)
+    groups = []
+    for _ in range(2):
+        rows, firsts = [], []
+        for number in range(11):
+            ids, targets, lengths = next(bucketed)
+            assert len(lengths) == (3 if number == 10 else 5), "the short batch is the last"
+            found = [row[:length] + answers[length - 1:length] for row, answers, length in
+                     zip(ids.tolist(), targets.tolist(), lengths)]
+            rows += found
+            firsts.append(tuple(row[0] for row in found))
+        assert sorted(rows) == LONG
+        widths = [max(len(LONG[first // 10]) for first in group) for group in firsts]
+        assert widths != sorted(widths), "the batches do not come by length"
+        groups.append(set(firsts))
+    assert groups[0] != groups[1]
+
+
+def test_a_bucket_of_one_batch_only_sorts_within_it_and_negative_is_refused(backend):
+    one, plain = (RowBatches(LONG[:50], 5, stream=Stream(4), bucket=each) for each in (1, 0))
+    sets = [{frozenset(row[0] for row in next(each)[0].tolist()) for _ in range(10)}
+            for each in (one, plain)]
+    assert sets[0] == sets[1]
+    with pytest.raises(ValueError, match=r"bucket must be 0 \(off\) or a number of batches, not"):
+        RowBatches(ROWS, 2, bucket=-1)
+
+
+def test_a_resumed_run_sees_the_same_buckets(backend):
+    stream = Stream(6)
+    batches = RowBatches(LONG, 5, stream=stream, bucket=3)
+    for _ in range(7):
+        next(batches)
+    state = json.loads(json.dumps([batches.state_dict(), stream.state()]))
+    right = [as_lists(next(batches)) for _ in range(9)]
+    other = Stream(99)
+    again = RowBatches(LONG, 5, stream=other, bucket=3)
+    again.load_state_dict(state[0])
+    other.restore(state[1])
+    assert [as_lists(next(again)) for _ in range(9)] == right
+
+
+def test_examples_of_any_kind(backend):
+    examples = [([1, 2, 3][:1 + n % 3], n) for n in range(10)]
+    batches = ExampleBatches(examples, 4, list, bucket=2, stream=Stream(0))
+    assert sorted(each for _ in range(3) for each in next(batches)) == sorted(examples)
+    other = ExampleBatches([(row, label + 1) for row, label in examples], 4, list)
+    with pytest.raises(ValueError, match="other data: crc32"):
+        other.load_state_dict(batches.state_dict())
+    with pytest.raises(ValueError, match="no rows"):
+        ExampleBatches([], 4, list)

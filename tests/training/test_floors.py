@@ -72,3 +72,15 @@ def test_two_hundred_thousand_tokens_take_seconds_not_minutes():
     start = time.process_time()
     ngram_floors(ids[:180_000], ids[180_000:], 8192)
     assert time.process_time() - start < 10
+
+
+def test_longer_tables_predict_what_the_longest_can():
+    """0 1 2 0 1 3 again and again: two tokens back are not enough, three are."""
+    text = [0, 1, 2, 0, 1, 3] * 50
+    floors = ngram_floors(text, text[:60], 4, longest=5)
+    assert [floor.name for floor in floors] == ["uniform", "unigram", "bigram", "trigram", "4-gram",
+                                                "5-gram"]
+    assert floors[3].nats > 0.2 and floors[4].nats < 1e-3
+    assert ngram_floors(text, text[:60], 4) == ngram_floors(text, text[:60], 4, longest=1)
+    with pytest.raises(ValueError, match="held-out text has 4 tokens, a 5-gram needs 5"):
+        ngram_floors(text, text[:4], 4, longest=5)

@@ -1,5 +1,6 @@
 """The loop: a run that was stopped in any way and resumed is the run that never stopped, bit for
 bit."""
+import functools
 import io
 import json
 import math
@@ -16,13 +17,14 @@ import pytest
 
 import tinyformer as tf
 from tinyformer import functional as F
-from tinyformer.arrays.stream import stream
+from tinyformer.arrays.stream import Stream, stream
 from tinyformer.models.decoder import DecoderConfig, DecoderModel
 from tinyformer.training import checkpoint, loop
 from tinyformer.training.batches import RowBatches, TokenBatches, windows
 from tinyformer.training.log import read_log
 from tinyformer.training.loop import (CHECKPOINT, LOG, RUNNING, Interrupted, NotFinite, Trainer,
-                                      claimed, mean_loss, predictions)
+                                      claimed, mean_loss, predictions, shares)
+from tinyformer.training.objectives import causal_lm
 from tinyformer.training.optimisers import AdamW
 from tinyformer.training.progress import Progress
 from tinyformer.training.schedules import from_state, warmup_cosine
@@ -526,3 +528,42 @@ def test_padding_changes_neither_loss_nor_gradients(backend):
         gradient = run.model.tokens.weight.grad.tolist()
         results.append([loss.item()] + [x for row in gradient for x in row])
     assert results[1] == pytest.approx(results[0], rel=1e-5, abs=1e-8)
+
+
+@pytest.mark.parametrize("share", [2, 3])
+def test_accumulated_batches_are_one_batch(backend, share):
+    """Two runs in float64: steps of one batch of 6 rows, and of several batches of fewer rows."""
+    with tf.set_default_dtype("float64"):
+        found = []
+        for accumulate in (1, share):
+            tf.manual_seed(3)
+            model = DecoderModel(DecoderConfig(11, 6, d_model=8, n_heads=2, n_layers=1,
+                                               dropout=0.0))
+            rows = [ROWS[n % 9] for n in range(12)]
+            run = Trainer(model, functools.partial(causal_lm, model),
+                          RowBatches(rows, 6 // accumulate, stream=Stream(1)),
+                          AdamW(model.named_parameters()), warmup_cosine(0.05, 1, 4), 4,
+                          accumulate=accumulate, quiet=True)
+            found.append(([(each["loss"], each["norm"]) for each in run.run()], final(run)))
+    for one, other in zip(found[0][0], found[1][0]):
+        assert one == pytest.approx(other, rel=1e-10)
+    assert found[0][1]["tokens.weight"][3] == pytest.approx(found[1][1]["tokens.weight"][3],
+                                                            rel=1e-9)
+    with pytest.raises(ValueError, match="a step takes at least 1 batch, not accumulate=0"):
+        trainer(accumulate=0)
+
+
+def test_an_accumulating_run_that_was_stopped_is_the_run_that_never_stopped(backend, tmp_path):
+    whole = trainer(rows=True, accumulate=2)
+    whole.run()
+    with pytest.raises(Crash):
+        trainer(tmp_path, rows=True, accumulate=2, crash_at=8, save_every=3).run()
+    again = trainer(tmp_path, rows=True, accumulate=2)
+    again.resume()
+    again.run()
+    assert again.history == whole.history[6:] and final(again) == final(whole)
+
+
+def test_shares_count_predictions(backend):
+    batches = [next(RowBatches(ROWS[:1], 1)), next(RowBatches(ROWS[:4], 4))]
+    assert shares(batches) == [2 / 16, 14 / 16] and shares(batches[:1]) == [1.0]

@@ -40,6 +40,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=1.0,
         metavar="P",
         help="choose among the likeliest tokens that together reach P (default 1: all)")
+    parser.add_argument("--stop",
+                        action="append",
+                        default=[],
+                        metavar="TEXT",
+                        help="end before this text; may be given several times")
     parser.add_argument("--samples",
                         type=int,
                         default=1,
@@ -72,6 +77,8 @@ def run(arguments: argparse.Namespace) -> int:
                                   top_k=arguments.top_k,
                                   top_p=arguments.top_p,
                                   slide=True,
-                                  stop_ids={tokenizer.cls_id})
+                                  stop_ids={tokenizer.cls_id},
+                                  stop_strings=arguments.stop,
+                                  decode=tokenizer.decode)
         print(("\n" if number else "") + tokenizer.decode(prompt + ids), flush=True)
     return 0

@@ -1,7 +1,7 @@
 """What is here: engine and versions, or what a run is made of.
 
 Without RUN: the backend, the versions, the runs. With one: its settings, how far it got, and the
-table of its parameters.
+table of its parameters. With the name of a well-known model: its parts and their parameters.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import platform
 import tinyformer
 from tinyformer.arrays import backend_name
 from tinyformer.cli import runs
+from tinyformer.models import PRESETS, describe
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -21,11 +22,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model",
                         metavar="RUN",
                         nargs="?",
-                        help="a run in runs/, its folder, or a checkpoint file")
+                        help="a run in runs/, its folder, a checkpoint file, or one of "
+                        + ", ".join(PRESETS))
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print it."""
+    if arguments.model in PRESETS:
+        print(describe(arguments.model))
+        return 0
     if arguments.model:
         return _about_run(arguments.model)
     print(f"tinyformer   {tinyformer.__version__}")

@@ -10,7 +10,7 @@ from typing import Any, Dict, NamedTuple, Tuple
 
 from tinyformer.arrays import set_default_dtype, use_backend
 from tinyformer.models import Config, DecoderConfig, DecoderModel
-from tinyformer.nn import without_drawing
+from tinyformer.nn import described
 from tinyformer.text import WordPiece
 from tinyformer.training import checkpoint
 from tinyformer.training.loop import CHECKPOINT, LOG, RUNNING, claimed, holds_a_run
@@ -42,7 +42,7 @@ class RunSettings(Config):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "text", tuple(self.text))
-        self.at_least_one("vocab_size", "batch_size", "steps")
+        self.whole("vocab_size", "batch_size", "steps")
         if not 0 < self.lr < float("inf"):
             raise ValueError(f"lr must be above 0, not {self.lr}")
         self.model()                    # refuses sizes that make no model
@@ -178,7 +178,7 @@ def load_model(path: str) -> Tuple[DecoderModel, WordPiece, Any]:
 
     saved = checkpoint.load(file, prepare)
     run = run_state(saved.state, file)
-    with without_drawing():
+    with described():
         model = DecoderModel(run.model)
     model.load_state_dict(saved.group("model"))
     model.eval()

@@ -1,5 +1,7 @@
-"""Text from a model: greedy choice and sampling."""
+"""Text from a model: greedy choice, sampling and beam search."""
 
-from tinyformer.generation.sampling import check_sampling, choose, generate
+from tinyformer.generation.beam import Hypothesis, beam_search
+from tinyformer.generation.sampling import check_sampling, choose
+from tinyformer.generation.writing import generate
 
-__all__ = ["check_sampling", "choose", "generate"]
+__all__ = ["Hypothesis", "beam_search", "check_sampling", "choose", "generate"]

@@ -1,12 +1,16 @@
-"""Layers: modules with parameters, attention, masks, positions, the block and its stack."""
+"""Layers: modules with parameters, attention, masks, positions, the block and its stacks."""
 
-from tinyformer.nn.attention import MultiHeadAttention
-from tinyformer.nn.block import Block, Stack
-from tinyformer.nn.init import without_drawing
-from tinyformer.nn.layers import Dropout, Embedding, FeedForward, LayerNorm, Linear
+from tinyformer.nn.attention import MultiHeadAttention, Places, recorded_attention
+from tinyformer.nn.block import Block, Decoder, Encoder, EncoderDecoder, Stack
+from tinyformer.nn.cache import Cache
+from tinyformer.nn.init import described
+from tinyformer.nn.layers import Dropout, Embedding, FeedForward, LayerNorm, LectureNorm, Linear
 from tinyformer.nn.masks import Mask
 from tinyformer.nn.module import Module, Parameter
-from tinyformer.nn.positions import Learned
+from tinyformer.nn.positions import ALiBi, Learned, Position, Rotary, Sinusoidal
+from tinyformer.nn.relative import Disentangled, Relative, T5Bias
 
-__all__ = ["Block", "Dropout", "Embedding", "FeedForward", "LayerNorm", "Learned", "Linear", "Mask",
-           "Module", "MultiHeadAttention", "Parameter", "Stack", "without_drawing"]
+__all__ = ["ALiBi", "Block", "Cache", "Decoder", "Disentangled", "Dropout", "Embedding", "Encoder",
+           "EncoderDecoder", "FeedForward", "LayerNorm", "Learned", "LectureNorm", "Linear",
+           "Mask", "Module", "MultiHeadAttention", "Parameter", "Places", "Position", "Relative",
+           "Rotary", "Sinusoidal", "Stack", "T5Bias", "described", "recorded_attention"]

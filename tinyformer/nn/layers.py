@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Optional
+from typing import Any, Callable, Dict, Optional
 
 from tinyformer import functional as F
 from tinyformer.autograd import Tensor
@@ -93,17 +93,66 @@ class Dropout(Module):
         return f"p={self.p}"
 
 
-class FeedForward(Module):
-    """Two affine maps with GELU between, for each position alone: D -> F -> D.
+TINY = 1e-30            # lost in any variance but 0, where the root has no derivative
 
-    The only place of a block that is wider than D, and where most of its parameters are. `std` is
-    that of the first weights, `out_std` of those that write into the residual stream.
+
+class LectureNorm(Module):
+    """(x - mean) / (std + eps) with the population's std and nothing to learn: slide 14.
+
+    Three layers are called layer norm: this one, `LayerNorm` with sqrt(var + eps), and that of the
+    Annotated Transformer, which divides the variance by n - 1.
     """
 
-    def __init__(self, d_model: int, d_ff: int, std: float = 0.02, out_std: float = 0.02) -> None:
+    def __init__(self, d_model: int, eps: float = 1e-5) -> None:
+        self.d_model, self.eps = d_model, eps
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x (..., D) -> (..., D)."""
+        centred = x - x.mean(-1, keepdims=True)
+        variance = (centred * centred).mean(-1, keepdims=True)
+        return centred / ((variance + TINY).sqrt() + self.eps)
+
+    def extra_repr(self) -> str:
+        """The width and the constant beside the deviation."""
+        return f"{self.d_model}, eps={self.eps}"
+
+
+def gelu_tanh(x: Tensor) -> Tensor:
+    """GELU in GPT-2's approximation by tanh."""
+    return F.gelu(x, approximate="tanh")
+
+
+NORMS = {"layer": LayerNorm, "lecture": LectureNorm}
+ACTIVATIONS: Dict[str, Callable[[Tensor], Tensor]] = {
+    "relu": F.relu, "gelu": F.gelu, "gelu_tanh": gelu_tanh}
+
+
+def named(kind: str, name: str, table: Dict[str, Any]) -> Any:
+    """What `table` has under a name; ValueError that lists the names for another."""
+    if name not in table:
+        raise ValueError(f"there is no {kind} {name!r}; there are {', '.join(table)}")
+    return table[name]
+
+
+class FeedForward(Module):
+    """Two affine maps with an activation between, for each position alone: D -> F -> D.
+
+    The only place of a block that is wider than D, and where most of its parameters are. `std` is
+    that of the first weights, `out_std` of those that write into the residual stream. The
+    activation is "relu", "gelu" or "gelu_tanh".
+    """
+
+    def __init__(self, d_model: int, d_ff: int, std: float = 0.02, out_std: float = 0.02,
+                 activation: str = "gelu_tanh") -> None:
+        self.activation = activation
+        self.function = named("activation", activation, ACTIVATIONS)
         self.inner = Linear(d_model, d_ff, std=std)
         self.outer = Linear(d_ff, d_model, std=out_std)
 
     def forward(self, x: Tensor) -> Tensor:
         """x (..., D) -> (..., D)."""
-        return self.outer(F.gelu(self.inner(x), approximate="tanh"))
+        return self.outer(self.function(self.inner(x)))
+
+    def extra_repr(self) -> str:
+        """The activation."""
+        return self.activation

@@ -4,9 +4,6 @@ A chart is a pair of scales (data -> pixels) and layers drawn through them. Ever
 where it ends, at the right edge, rather than in a legend: the eye does not have to travel, and
 colour alone never carries the meaning. Names that would overlap are nudged apart and tied to their
 line by a thin leader.
-
-The picture paints its own ground and follows the reader's preference for light or dark
-(`prefers-color-scheme`), so it is legible on any page.
 """
 from __future__ import annotations
 
@@ -15,16 +12,15 @@ from dataclasses import dataclass
 from typing import Dict, List, Sequence, Tuple
 
 from tinyformer.pictures import svg, ticks
+from tinyformer.pictures.style import COLOURS, ground, sheet, text, text_width
 
 Point = Tuple[float, float]
 
-# The eight colours of Okabe and Ito (2008) that colour-blind readers can tell apart, as used on a
-# light | a dark ground.
-COLOURS = (("#0072b2", "#56b4e9"), ("#b84e00", "#ff9e4a"), ("#007a5a", "#2fd3a3"),
-           ("#a84a83", "#e79cc8"), ("#8a6d00", "#f0e442"), ("#555555", "#bbbbbb"))
-
-TEXT_SIZE = 12
 LINE_HEIGHT = 15
+SHAPES = (".tf-name{font-weight:600}.tf-line{stroke-width:2;stroke-linejoin:round}"
+          ".tf-faint{stroke-width:1;opacity:.22}.tf-grid{stroke-width:1}.tf-leader{stroke-width:.6}"
+          ".tf-level{stroke-width:1.2;stroke-dasharray:5 4}"
+          ".tf-dot,.tf-text.tf-name{fill:var(--ink)}.tf-text.tf-name,.tf-dot{stroke:none}")
 
 
 @dataclass(frozen=True)
@@ -64,9 +60,11 @@ class Scale:
 
 
 def line_chart(lines: Sequence[Line], *, title: str, x_label: str = "", y_label: str = "",
-               levels: Sequence[Tuple[str, float]] = (), log_x: bool = False, digits: int = 2,
-               width: int = 760, height: int = 420) -> svg.Svg:
-    """A chart of `lines`, with a dashed horizontal line for each (name, y) of `levels`.
+               levels: Sequence[Tuple[str, float]] = (), borders: Sequence[Tuple[str, float]] = (),
+               log_x: bool = False, digits: int = 2, width: int = 760,
+               height: int = 420) -> svg.Svg:
+    """A chart of `lines`, with a dashed line across for each (name, y) of `levels` and one upright
+    for each (name, x) of `borders`.
 
     Every line and level is named at the right edge together with its (last) value to `digits`
     places. `width` and `height` are in pixels. Raises ValueError where nothing finite is there to
@@ -74,15 +72,15 @@ def line_chart(lines: Sequence[Line], *, title: str, x_label: str = "", y_label:
     """
     curves = [_running_mean(line.points, line.mean_over) for line in lines]
     names = _end_names(lines, curves, levels, digits)
-    right = width - 16 - max(_text_width(name) for _, name, _ in names)
+    right = width - 16 - max(text_width(name) for _, name, _ in names)
     low, high = _y_range(lines, levels)
     y = Scale(low, high, height - 46, 64)
     y_marks = y.ticks(max(2, height // 60))
-    left = 22 + max(_text_width(ticks.label(mark)) for mark in y_marks)
+    left = 22 + max(text_width(ticks.label(mark)) for mark in y_marks)
     x = Scale(*_x_range(lines, log_x), left, right - 14, log_x)
-    layers = [svg.element("rect", class_="tf-ground", width=width, height=height),
-              _text(14, 26, title, "tf-title"), _text(14, 47, y_label, "tf-quiet"),
-              _text((left + right) / 2, height - 10, x_label, "tf-quiet", anchor="middle"),
+    layers = [ground(width, height),
+              text(14, 26, title, "tf-title"), text(14, 47, y_label, "tf-quiet"),
+              text((left + right) / 2, height - 10, x_label, "tf-quiet", anchor="middle"),
               _grid(x, y, y_marks)]
     for place, (line, curve) in enumerate(zip(lines, curves)):
         if line.mean_over > 1:
@@ -90,8 +88,11 @@ def line_chart(lines: Sequence[Line], *, title: str, x_label: str = "", y_label:
         layers.append(_curve(curve, x, y, place, "tf-line"))
     for _, level in levels:
         layers.append(_across(x, y(level), "tf-level"))
+    for name, border in borders:
+        layers += [svg.path([(x(border), y.start), (x(border), y.end - 14)], class_="tf-level"),
+                   text(x(border) + 6, y.end - 5, name, "tf-quiet")]
     layers.append(_labels(names, x, y, right))
-    return svg.document(width, height, *layers, title=title, style=_style())
+    return svg.document(width, height, *layers, title=title, style=sheet(SHAPES))
 
 
 def _end_names(lines: Sequence[Line], curves: Sequence[Sequence[Point]],
@@ -186,11 +187,11 @@ def _grid(x: Scale, y: Scale, y_marks: Sequence[float]) -> svg.Markup:
     parts: List[str] = []
     for mark in y_marks:
         parts.append(_across(x, y(mark), "tf-grid"))
-        parts.append(_text(x.start - 8, y(mark) + 4, ticks.label(mark), "tf-quiet", anchor="end"))
+        parts.append(text(x.start - 8, y(mark) + 4, ticks.label(mark), "tf-quiet", anchor="end"))
     for mark in x.ticks(max(2, int(x.end - x.start) // 75)):
         at, foot = x(mark), y.start
         parts.append(svg.element("line", class_="tf-grid", x1=at, x2=at, y1=foot, y2=foot + 5))
-        parts.append(_text(at, foot + 19, ticks.label(mark), "tf-quiet", anchor="middle"))
+        parts.append(text(at, foot + 19, ticks.label(mark), "tf-quiet", anchor="middle"))
     return svg.Markup("".join(parts))
 
 
@@ -202,7 +203,7 @@ def _labels(names: Sequence[Tuple[float, str, str]], x: Scale, y: Scale, left: f
     parts: List[str] = []
     for (_, words, kind), height, place in zip(names, heights, places):
         parts.append(svg.path([(x.end + 1, height), (left - 3, place)], class_="tf-leader"))
-        parts.append(_text(left, place + 4, words, kind))
+        parts.append(text(left, place + 4, words, kind))
     return svg.Markup("".join(parts))
 
 
@@ -229,34 +230,3 @@ def nudge(heights: Sequence[float], gap: float, top: float, bottom: float) -> Li
             block = blocks.pop()[1] + block
         blocks.append((start, block))
     return [start + gap * i for start, block in blocks for i in range(len(block))]
-
-
-def _text(x: float, y: float, words: str, kind: str, anchor: str = "start") -> svg.Markup:
-    return svg.element("text", words, class_=f"tf-text {kind}", x=x, y=y,
-                       text_anchor=None if anchor == "start" else anchor)
-
-
-def _text_width(words: str) -> float:
-    """Roughly the pixels that `words` take: no font is at hand to measure, so a generous mean width
-    is assumed."""
-    return 0.6 * TEXT_SIZE * len(words)
-
-
-def _style() -> str:
-    """The style sheet: the light colours, then the dark ones where the reader prefers them."""
-    def scheme(ground: str, ink: str, quiet: str, grid: str, dark: int) -> str:
-        colours = "".join(f".tf-{place}{{stroke:{pair[dark]};--ink:{pair[dark]}}}"
-                          for place, pair in enumerate(COLOURS))
-        return (f".tf-ground{{fill:{ground}}}.tf-text{{fill:{ink}}}"
-                f".tf-text.tf-quiet{{fill:{quiet}}}.tf-grid{{stroke:{grid}}}"
-                f".tf-level,.tf-leader{{stroke:{quiet}}}{colours}")
-
-    shapes = (f".tf-text{{font:{TEXT_SIZE}px system-ui,'Segoe UI',Helvetica,Arial,sans-serif}}"
-              ".tf-title{font-size:15px;font-weight:600}.tf-name{font-weight:600}"
-              ".tf-line{stroke-width:2;stroke-linejoin:round}.tf-faint{stroke-width:1;opacity:.22}"
-              ".tf-grid{stroke-width:1}.tf-leader{stroke-width:.6}"
-              ".tf-level{stroke-width:1.2;stroke-dasharray:5 4}"
-              ".tf-dot,.tf-text.tf-name{fill:var(--ink)}.tf-text.tf-name,.tf-dot{stroke:none}")
-    light = scheme("#ffffff", "#1a1a1a", "#5c5c5c", "#e3e3e3", 0)
-    dark = scheme("#16181c", "#f0f0f0", "#a8adb5", "#33373d", 1)
-    return f"{light}@media (prefers-color-scheme:dark){{{dark}}}{shapes}"

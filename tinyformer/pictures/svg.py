@@ -27,7 +27,13 @@ class Markup(str):
 
 
 class Svg(Markup):
-    """A whole picture: the text of an SVG file. It shows itself in notebooks and can be saved."""
+    """A whole picture: the text of an SVG file. It shows itself in notebooks and can be saved.
+
+    `width` and `height` are its size in pixels.
+    """
+
+    width: Number
+    height: Number
 
     def _repr_svg_(self) -> str:
         return str(self)
@@ -94,5 +100,8 @@ def document(width: Number, height: Number, *children: str, title: str,
     if style is not None:
         head = Markup(head + element("style", style))
     body = "".join(c if isinstance(c, Markup) else escape(c) for c in children)
-    return Svg(element("svg", Markup(head + body), xmlns="http://www.w3.org/2000/svg", width=width,
-                       height=height, viewBox=f"0 0 {number(width)} {number(height)}", role="img"))
+    picture = Svg(element("svg", Markup(head + body), xmlns="http://www.w3.org/2000/svg",
+                          width=width, height=height, role="img",
+                          viewBox=f"0 0 {number(width)} {number(height)}"))
+    picture.width, picture.height = width, height
+    return picture

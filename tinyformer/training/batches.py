@@ -5,15 +5,16 @@
     targets      cat sat on the mat
 
 `TokenBatches` cuts windows out of one long stream of tokens, `RowBatches` takes whole rows (names,
-sentences) and pads them. Both draw from the one random stream of the package, and both know their
-position (`state_dict`), so that a run that is resumed sees the very batches it would have seen.
+sentences) and pads them, `ExampleBatches` takes examples of any kind (see `examples`). All draw
+from the one random stream of the package, and all know their position (`state_dict`), so that a run
+that is resumed sees the very batches it would have seen.
 """
 
 from __future__ import annotations
 
 import binascii
 import struct
-from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
 
 from tinyformer.arrays import xp
 from tinyformer.arrays.stream import Stream, stream as global_stream
@@ -64,48 +65,56 @@ class TokenBatches:
                 "max_len": self.max_len}
 
 
-class RowBatches:
-    """Endless batches of rows of different lengths, every row once an epoch, in a new order each
-    time.
+class ExampleBatches:
+    """Endless batches of examples, every example once an epoch, in a new order each time.
 
-    `next(batches)` gives `(ids, targets, lengths)`: int arrays of shape (B, T), where T is the
-    length of the longest row of the batch less one, and a list of B numbers. Behind a shorter row
-    `ids` holds `pad_id` and `targets` holds -100, which the cross-entropy ignores; `lengths` counts
-    what is real. The last batch of an epoch may be short.
+    `next(batches)` gives what `collate` makes of a list of `batch_size` examples; the last batch of
+    an epoch may be short. An example is a row of ids, or a tuple of rows and numbers.
 
-    Raises ValueError for a row with nothing to predict (fewer than two tokens), or with more than
-    `max_len` + 1 tokens where that limit is given.
+    Rows of one batch are padded to the longest. With `bucket` k, of every k batches' examples in
+    their random order those of similar length are put together, and then the batches are shuffled:
+    less padding, and still another grouping every epoch. 0 leaves the order alone.
+
+    Raises ValueError where there are no examples.
     """
 
-    def __init__(self, rows: Sequence[Sequence[int]], batch_size: int, pad_id: int = 0,
-                 max_len: Optional[int] = None, stream: Optional[Stream] = None) -> None:
-        _check_sizes(batch_size, 1 if max_len is None else max_len)
-        self.rows = [list(row) for row in rows]
-        self.batch_size, self.pad_id = batch_size, pad_id
-        self.stream = stream or global_stream
+    def __init__(self, examples: Sequence[Any], batch_size: int,
+                 collate: Callable[[List[Any]], Any], *, bucket: int = 0,
+                 stream: Optional[Stream] = None) -> None:
+        _check_sizes(batch_size, 1)
+        self.examples, self.batch_size, self.collate = list(examples), batch_size, collate
+        self.bucket, self.stream = bucket, stream or global_stream
         self.epoch, self.position = 0, 0
         self.order: List[int] = []
-        if not self.rows:
+        if not self.examples:
             raise ValueError("there are no rows to train on")
-        for number, row in enumerate(self.rows):
-            if len(row) < 2:
-                raise ValueError(f"row {number} has {len(row)} tokens; it takes 2 to predict one "
-                                 "from another. Leave it out, or give it a begin and an end token")
-            if max_len is not None and len(row) > max_len + 1:
-                raise ValueError(f"row {number} has {len(row)} tokens, but max_len + 1 = "
-                                 f"{max_len + 1} is the most; cut it, or raise max_len")
-        self._crc = checksum([len(self.rows), *(i for row in self.rows for i in (len(row), *row))])
+        if bucket < 0:
+            raise ValueError(f"bucket must be 0 (off) or a number of batches, not {bucket}")
+        self._crc = checksum(_numbers(self.examples))
 
-    def __iter__(self) -> RowBatches:
+    def __iter__(self) -> ExampleBatches:
         return self
 
-    def __next__(self) -> Tuple[Any, Any, List[int]]:
+    def __next__(self) -> Any:
         if self.position == len(self.order):
-            self.order, self.position = self.stream.permutation(len(self.rows)), 0
+            self.order, self.position = self.stream.permutation(len(self.examples)), 0
+            if self.bucket:
+                self.order = self._bucketed(self.order)
             self.epoch += 1
         chosen = self.order[self.position:self.position + self.batch_size]
         self.position += len(chosen)
-        return padded([self.rows[number] for number in chosen], self.pad_id)
+        return self.collate([self.examples[number] for number in chosen])
+
+    def _bucketed(self, order: List[int]) -> List[int]:
+        """The order in which neighbours are of similar length; a short batch stays the last."""
+        pool = self.bucket * self.batch_size
+        sorted_ = [number for start in range(0, len(order), pool)
+                   for number in sorted(order[start:start + pool],
+                                        key=lambda number: sizes(self.examples[number]))]
+        whole, rest = divmod(len(order), self.batch_size)
+        starts = [self.batch_size * number for number in self.stream.permutation(whole)]
+        last = sorted_[len(order) - rest:]
+        return [n for start in starts for n in sorted_[start:start + self.batch_size]] + last
 
     def state_dict(self) -> Dict[str, Any]:
         """The position: the epoch, its order of rows, and how many of them are used."""
@@ -117,7 +126,45 @@ class RowBatches:
         self.epoch, self.position, self.order = state["epoch"], state["position"], state["order"]
 
     def _data(self) -> Dict[str, Any]:
-        return {"rows": len(self.rows), "crc32": self._crc, "batch_size": self.batch_size}
+        return {"rows": len(self.examples), "crc32": self._crc, "batch_size": self.batch_size}
+
+
+class RowBatches(ExampleBatches):
+    """Batches of rows of different lengths, each token to be predicted from those before it.
+
+    `next(batches)` gives `(ids, targets, lengths)`: int arrays of shape (B, T), where T is the
+    length of the longest row of the batch less one, and a list of B numbers. Behind a shorter row
+    `ids` holds `pad_id` and `targets` holds -100, which the cross-entropy ignores; `lengths` counts
+    what is real.
+
+    Raises ValueError for a row with nothing to predict (fewer than two tokens), or with more than
+    `max_len` + 1 tokens where that limit is given.
+    """
+
+    def __init__(self, rows: Sequence[Sequence[int]], batch_size: int, pad_id: int = 0,
+                 max_len: Optional[int] = None, stream: Optional[Stream] = None,
+                 bucket: int = 0) -> None:
+        _check_sizes(batch_size, 1 if max_len is None else max_len)
+        for number, row in enumerate(rows):
+            if len(row) < 2:
+                raise ValueError(f"row {number} has {len(row)} tokens; it takes 2 to predict one "
+                                 "from another. Leave it out, or give it a begin and an end token")
+            if max_len is not None and len(row) > max_len + 1:
+                raise ValueError(f"row {number} has {len(row)} tokens, but max_len + 1 = "
+                                 f"{max_len + 1} is the most; cut it, or raise max_len")
+        super().__init__([list(row) for row in rows], batch_size,
+                         lambda chosen: padded(chosen, pad_id), bucket=bucket, stream=stream)
+
+
+def sizes(example: Any) -> Tuple[int, ...]:
+    """The lengths of the rows of an example, by which examples are alike.
+
+    >>> sizes([5, 3, 8]), sizes(([5, 3, 8], 1)), sizes(([5, 3], [1, 7, 7]))
+    ((3,), (3,), (2, 3))
+    """
+    if not isinstance(example, tuple):
+        return (len(example),)
+    return tuple(len(part) for part in example if not isinstance(part, int))
 
 
 def windows(tokens: Sequence[int], batch_size: int, max_len: int) -> Iterator[Tuple[Any, Any]]:
@@ -153,6 +200,13 @@ def padded(rows: Sequence[List[int]], pad_id: int) -> Tuple[Any, Any, List[int]]
 def checksum(numbers: Sequence[int]) -> int:
     """The CRC-32 of a sequence of integers: tells whether it is still the same data."""
     return binascii.crc32(struct.pack(f"<{len(numbers)}q", *numbers))
+
+
+def _numbers(data: Any) -> List[int]:
+    """All integers of nested sequences, each sequence with its length before it."""
+    if isinstance(data, int):
+        return [data]
+    return [len(data), *(number for part in data for number in _numbers(part))]
 
 
 def _check_sizes(batch_size: int, max_len: int) -> None:

@@ -34,26 +34,34 @@ class Floor(NamedTuple):
         return f"{self.name} {self.nats:.2f}"
 
 
-def ngram_floors(training: Sequence[int], held_out: Sequence[int], vocab_size: int) -> List[Floor]:
-    """The floors `uniform, unigram, bigram, trigram` of `held_out`, counted on `training`.
+def ngram_floors(training: Sequence[int], held_out: Sequence[int], vocab_size: int,
+                 longest: int = 3) -> List[Floor]:
+    """The floors `uniform, unigram, bigram, trigram` of `held_out`, counted on `training`; with a
+    greater `longest` also those of a 4-gram, a 5-gram and so on.
 
     Both are flat sequences of ids below `vocab_size`. All orders predict the same tokens, those
-    from the third on, so they compare with each other. Raises ValueError for fewer than three
-    tokens, or an id out of range.
+    from the third (of the longest: the n-th) on, so they compare with each other. Raises ValueError
+    for fewer tokens than that, or an id out of range.
     """
+    longest = max(longest, len(NAMES))
     texts = {"training": training, "held-out": held_out}
     for name, ids in texts.items():
-        if len(ids) < 3:
-            raise ValueError(f"the {name} text has {len(ids)} tokens, a trigram needs 3; take more")
+        if len(ids) < longest:
+            raise ValueError(f"the {name} text has {len(ids)} tokens, a "
+                             f"{_name(longest)} needs {longest}; take more")
         if min(ids) < 0 or max(ids) >= vocab_size:
             raise ValueError(f"the {name} text has ids from {min(ids)} to {max(ids)}, the "
                              f"vocabulary only 0 to {vocab_size - 1}")
     floors = [Floor("uniform", math.log(vocab_size))]
-    for order, name in enumerate(NAMES, start=1):
-        pairs = _counts(training, held_out, order)
+    for order in range(1, longest + 1):
+        pairs = _counts(training, held_out[longest - order:], order)
         losses = [(_loss(pairs, a, vocab_size), a) for a in SMOOTHING]
-        floors.append(Floor(name, *min(losses)))
+        floors.append(Floor(_name(order), *min(losses)))
     return floors
+
+
+def _name(order: int) -> str:
+    return NAMES[order - 1] if order <= len(NAMES) else f"{order}-gram"
 
 
 def lowest(floors: Sequence[Floor]) -> Floor:
@@ -63,8 +71,7 @@ def lowest(floors: Sequence[Floor]) -> Floor:
 
 def _counts(training: Sequence[int], held_out: Sequence[int],
             order: int) -> Dict[Tuple[int, int], int]:
-    """For every held-out token from the third on: how often training has its n-gram, and its
-    history.
+    """For every n-gram of the held-out text: how often training has it, and its history.
 
     The result counts the pairs (count(h w), count(h)): many tokens share one, and each pair is
     priced only once however many constants are tried.
@@ -74,7 +81,7 @@ def _counts(training: Sequence[int], held_out: Sequence[int],
     for gram, count in grams.items():
         histories[gram[:-1]] += count
     pairs: Counter[Tuple[int, int]] = Counter()
-    for gram, count in Counter(_ngrams(held_out[3 - order:], order)).items():
+    for gram, count in Counter(_ngrams(held_out, order)).items():
         pairs[grams[gram], histories[gram[:-1]]] += count
     return pairs
 

@@ -21,7 +21,7 @@ import platform
 import signal
 import sys
 import threading
-from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence
 
 from tinyformer.arrays import backend_name, xp
 from tinyformer.arrays.stream import stream
@@ -58,6 +58,8 @@ class Trainer:
     batches         next(batches) gives a batch; `state_dict` and `load_state_dict` its position
     optimiser       of the model's parameters
     schedule        step -> rate, steps counted from 1
+    accumulate      batches per step: their gradients are added up as if they were one batch, every
+                    prediction of it counted alike
     max_norm        the gradients are clipped to this length; None only measures them
     evaluate        () -> held-out loss, called every `evaluate_every` steps and after the last,
                     without gradients or dropout; the random numbers it draws do not disturb the run
@@ -71,13 +73,17 @@ class Trainer:
     """
 
     def __init__(self, model: Any, loss: Callable[..., Tensor], batches: Any, optimiser: Any,
-                 schedule: Callable[[int], float], steps: int, *, max_norm: Optional[float] = 1.0,
+                 schedule: Callable[[int], float], steps: int, *, accumulate: int = 1,
+                 max_norm: Optional[float] = 1.0,
                  evaluate: Optional[Callable[[], float]] = None, evaluate_every: int = 0,
                  folder: Optional[str] = None, save_every: int = 0,
                  extra: Optional[Dict[str, Any]] = None, progress: Optional[Progress] = None,
                  quiet: bool = False, how_to_resume: str = "") -> None:
         self.model, self.loss, self.batches, self.optimiser = model, loss, batches, optimiser
         self.schedule, self.steps, self.max_norm = schedule, steps, max_norm
+        self.accumulate = accumulate
+        if accumulate < 1:
+            raise ValueError(f"a step takes at least 1 batch, not accumulate={accumulate}")
         self.evaluate, self.evaluate_every = evaluate, evaluate_every
         self.folder, self.save_every, self.extra = folder, save_every, extra or {}
         self.progress = None if quiet else progress or Progress(steps)
@@ -128,8 +134,8 @@ class Trainer:
 
     def _advance(self) -> None:
         """One step with everything around it."""
-        batch = next(self.batches)
-        record = self._train_on(batch)
+        batches = [next(self.batches) for _ in range(self.accumulate)]
+        record = self._train_on(batches)
         self.step += 1
         if self.evaluate and (self.step == self.steps or
                               self.evaluate_every and self.step % self.evaluate_every == 0):
@@ -143,19 +149,14 @@ class Trainer:
                 self.save()
         if self.progress:
             self.progress.update(self.step, record["loss"], record["rate"], record["norm"],
-                                 predictions(batch), record.get("held_out"))
+                                 sum(map(predictions, batches)), record.get("held_out"))
 
-    def _train_on(self, batch: Any) -> Dict[str, Any]:
+    def _train_on(self, batches: List[Any]) -> Dict[str, Any]:
         """The step itself: loss, gradients, update. Returns its record for the log."""
-        step, randomness = self.step + 1, stream.state()
+        step, value = self.step + 1, 0.0
         self.optimiser.zero_grad()
-        loss = self.loss(*batch)
-        value = float(loss.item())
-        if not math.isfinite(value):
-            stream.restore(randomness)
-            found = nonfinite.describe(self.model, lambda: self.loss(*batch))
-            raise NotFinite(self._not_finite(f"the loss became {value}: {found}"))
-        loss.backward()
+        for batch, share in zip(batches, shares(batches)):
+            value += self._add_gradients(batch, share)
         try:
             norm = clip_grad_norm(self.model.named_parameters(), self.max_norm)
         except FloatingPointError as error:
@@ -163,6 +164,19 @@ class Trainer:
         rate = self.schedule(step)
         self.optimiser.step(rate)
         return {"step": step, "loss": value, "rate": rate, "norm": norm}
+
+    def _add_gradients(self, batch: Any, share: float) -> float:
+        """Add the gradients of a batch that has this share in the step. Returns its part of the
+        loss."""
+        randomness = stream.state()
+        loss = self.loss(*batch) * share
+        value = float(loss.item())
+        if not math.isfinite(value):
+            stream.restore(randomness)
+            found = nonfinite.describe(self.model, lambda: self.loss(*batch))
+            raise NotFinite(self._not_finite(f"the loss became {value}: {found}"))
+        loss.backward()
+        return value
 
     def _not_finite(self, what: str) -> str:
         saved = f". The checkpoint in {self.folder} is untouched" if self.folder is not None else ""
@@ -247,6 +261,16 @@ def mean_loss(loss: Callable[..., Tensor], batches: Iterable[Any]) -> float:
 def predictions(batch: Any) -> int:
     """How many tokens a batch (ids, targets, ...) predicts: its targets without those ignored."""
     return int(xp.sum(xp.astype(xp.not_equal(batch[1], IGNORED), xp.int64)))
+
+
+def shares(batches: Sequence[Any]) -> List[float]:
+    """The share of each batch in what they predict together.
+
+    The mean loss of a batch, times its share, summed over the batches, is the mean loss of all as
+    one batch; the mean of their means is not, unless they predict equally much.
+    """
+    counts = [predictions(batch) for batch in batches] if len(batches) > 1 else [1]
+    return [count / max(sum(counts), 1) for count in counts]
 
 
 def environment() -> Dict[str, str]:

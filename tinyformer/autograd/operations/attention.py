@@ -41,6 +41,20 @@ def causal_mask(queries: int, keys: int) -> Any:
     return xp.arange(keys) <= ends
 
 
+def masked_softmax(scores: Tensor, allowed: Any = None) -> Tensor:
+    """The weights of attention alone: the softmax of each row of scores (..., T, S), over the keys
+    where the bools `allowed` are true. A row that may look nowhere gets zeros.
+    """
+    scores = floats(scores)
+    mask = None if allowed is None else as_tensor(allowed)
+    closing = 0.0 if mask is None else closed(mask.data, scores.data.dtype)
+    weights = attention_weights(scores.data + closing)
+    edges: Any = [(scores, lambda g: softmax_vjp(g, weights))]
+    if mask is not None:
+        edges.append((mask, None))
+    return record("masked_softmax", weights, *edges)
+
+
 def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn_mask: Any = None,
                                  dropout_p: float = 0.0, is_causal: bool = False,
                                  scale: Optional[float] = None) -> Tensor:

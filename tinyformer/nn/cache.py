@@ -1,0 +1,76 @@
+"""What attention remembers of the tokens that it has seen, so that only new ones are computed.
+
+A key and a value depend on their own token and on those before it. Once computed they never change,
+and a model that writes one token after the other needs them again at every step.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Dict, Optional, Sequence, Tuple
+
+from tinyformer.arrays import xp
+from tinyformer.autograd import Tensor
+
+Pair = Tuple[Tensor, Tensor]
+
+
+class Cache:
+    """Keys and values (B, H, S, K) of every attention, and the positions (B, S) of the tokens.
+
+    `seen` is the mask of the tokens that may be looked at, (B, S), or None where none is padding.
+    Gradients do not pass a cache: it is for generation, under `no_grad`.
+    """
+
+    def __init__(self) -> None:
+        self.pairs: Dict[Any, Pair] = {}
+        self.positions: Any = None
+        self.seen: Any = None
+
+    def __len__(self) -> int:
+        """The number of positions that are remembered."""
+        return 0 if self.positions is None else int(self.positions.shape[1])
+
+    def held(self, owner: Any) -> int:
+        """The number of keys that are remembered of an attention."""
+        return self.pairs[owner][0].shape[2] if owner in self.pairs else 0
+
+    def extend(self, owner: Any, key: Tensor, value: Tensor) -> Pair:
+        """The remembered keys and values of an attention with the new ones behind them."""
+        if owner in self.pairs:
+            former = self.pairs[owner]
+            key, value = (Tensor(xp.concat([old.data, new.data], axis=2))
+                          for old, new in zip(former, (key, value)))
+        self.pairs[owner] = key.detach(), value.detach()
+        return self.pairs[owner]
+
+    def once(self, owner: Any, make: Callable[[], Pair]) -> Pair:
+        """Keys and values that are the same at every step (of an encoder's memory)."""
+        if owner not in self.pairs:
+            self.pairs[owner] = make()
+        return self.pairs[owner]
+
+    def follow(self, positions: Any, seen: Optional[Any]) -> Tuple[Any, Any]:
+        """Add new tokens' positions (B, T) and which of them are no padding (B, T) or None.
+
+        Returns those of all tokens, (B, S).
+        """
+        if self.positions is not None:
+            former = self.seen
+            if former is not None or seen is not None:
+                former, seen = (xp.asarray(each) if each is not None else
+                                xp.ones(tuple(like.shape), xp.bool)
+                                for each, like in ((former, self.positions), (seen, positions)))
+                seen = xp.concat([former, seen], axis=1)
+            positions = xp.concat([self.positions, positions], axis=1)
+        self.positions, self.seen = positions, seen
+        return positions, seen
+
+    def select(self, rows: Sequence[int]) -> None:
+        """Go on with these rows of the batch, in this order, some perhaps several times."""
+        chosen = xp.asarray(list(rows), xp.int64)
+        self.pairs = {owner: (key[chosen], value[chosen])
+                      for owner, (key, value) in self.pairs.items()}
+        if self.positions is not None and self.positions.shape[0] > 1:
+            self.positions = xp.take(self.positions, chosen, axis=0)
+        if self.seen is not None:
+            self.seen = xp.take(self.seen, chosen, axis=0)
