@@ -33,8 +33,8 @@ STANDARD = getattr(sys, "stdlib_module_names", frozenset((      # Python 3.9 has
     "difflib enum errno fcntl fnmatch fractions functools gc glob gzip hashlib heapq html "
     "importlib inspect io itertools json keyword locale logging math mmap msvcrt numbers operator "
     "os pathlib pickle platform pstats pydoc_data queue random re resource runpy sched secrets "
-    "select selectors shutil signal socket sqlite3 stat statistics string struct subprocess sys "
-    "sysconfig tempfile termios textwrap threading time timeit token tokenize traceback "
+    "select selectors shlex shutil signal socket sqlite3 stat statistics string struct subprocess "
+    "sys sysconfig tempfile termios textwrap threading time timeit token tokenize traceback "
     "tracemalloc tty types typing unicodedata unittest urllib uuid warnings weakref webbrowser "
     "xml zipfile zlib"
 ).split()))

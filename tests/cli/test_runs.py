@@ -28,6 +28,24 @@ def test_an_empty_folder_and_an_empty_log_may_be_taken(mine):
     assert runs.new_folder("mine", False) == os.path.join("runs", "mine")
 
 
+def test_two_runs_without_a_name_get_two_folders_at_once(mine):
+    folders = [runs.new_folder("", False) for _ in range(3)]
+    assert folders == [os.path.join("runs", f"run-{number}") for number in (1, 2, 3)]
+    assert all(map(os.path.isdir, folders))
+
+
+def test_a_folder_is_dropped_only_while_it_is_empty(mine):
+    first, second = runs.new_folder("", False), runs.new_folder("", False)
+    (mine.parent / "run-1" / "log.jsonl").write_bytes(b"")
+    for folder in (first, second, second):
+        runs.drop_if_empty(folder)
+    assert sorted(path.name for path in mine.parent.iterdir()) == ["mine", "run-1"]
+    (mine.parent / "run-1" / "log.jsonl").unlink()
+    runs.drop_if_empty(first)
+    runs.drop_if_empty(str(mine))
+    assert not mine.parent.exists()
+
+
 def test_a_log_whose_checkpoint_is_gone_is_not_overwritten_unasked(mine):
     (mine / "log.jsonl").write_bytes(b'{"step": 1}\n')
     with pytest.raises(ValueError, match="exists.*checkpoint.safetensors is gone.*--force"):
@@ -86,3 +104,16 @@ def test_a_checkpoint_that_another_program_made_is_told_apart(tiny, extra, lacki
         assert result.status == 1 and "Traceback" not in result.err
         for part in ("other.safetensors is a checkpoint", "the command line", repr(lacking)):
             assert part in result.err
+    (tiny.folder / "runs/other").mkdir(parents=True)
+    os.replace(tiny.folder / "other.safetensors", tiny.folder / "runs/other/checkpoint.safetensors")
+    result = tiny("train", "--resume", "other")
+    assert result.status == 1 and "Traceback" not in result.err
+    assert "is a checkpoint, but not of a run of the command line" in result.err
+
+
+def test_resume_refuses_a_log_of_another_run(tiny):
+    tiny.train(steps=3)
+    (tiny.folder / "runs/run-1/log.jsonl").unlink()
+    result = tiny("train", "--resume", "run-1")
+    assert result.status == 1 and "Traceback" not in result.err
+    assert "expected the steps 1 to 3, one a line, but there is no such file" in result.err

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
 import os
 import sys
 from typing import Any, Dict, NamedTuple, Tuple
@@ -74,15 +75,17 @@ def path_of(run: str) -> str:
 
 
 def new_folder(name: str, force: bool) -> str:
-    """The folder for a new run: runs/NAME, which is not made yet, or the first free runs/run-N.
+    """The folder for a new run: runs/NAME, which is not made yet, or the first free runs/run-N,
+    which is made at once, so that two runs never get the same: `drop_if_empty` gives it back.
 
     Raises ValueError where it holds a run and `force` is not given, or what is none of a run's.
     """
     if not name:
-        number = 1
-        while os.path.exists(os.path.join(RUNS, f"run-{number}")):
-            number += 1
-        return os.path.join(RUNS, f"run-{number}")
+        for number in itertools.count(1):
+            folder = os.path.join(RUNS, f"run-{number}")
+            with contextlib.suppress(FileExistsError):
+                os.makedirs(folder)
+                return folder
     if os.path.basename(name) != name or name in (".", ".."):
         raise ValueError(f"--name is the name of a folder in {RUNS}/, not a path: {name!r}")
     folder = os.path.join(RUNS, name)
@@ -96,6 +99,13 @@ def new_folder(name: str, force: bool) -> str:
         raise ValueError(
             f"{folder} holds what no run has made ({foreign[0]}): choose another --name")
     return folder
+
+
+def drop_if_empty(folder: str) -> None:
+    """Take away the folder of a run that came to nothing, and runs/ where that was its only one."""
+    for each in (folder, RUNS):
+        with contextlib.suppress(OSError):      # it is not empty, or not there
+            os.rmdir(each)
 
 
 def _names() -> Tuple[str, ...]:

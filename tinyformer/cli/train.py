@@ -95,10 +95,14 @@ def run(arguments: argparse.Namespace) -> int:
             raise ValueError("--force overwrites the run that --name names; without a name every "
                              "run gets a folder of its own")
         settings, why = choose({name: getattr(arguments, name) for name in given}, arguments.text)
-        folder = runs.new_folder(arguments.name, arguments.force)
         runs.switch_to(settings)
+        folder = runs.new_folder(arguments.name, arguments.force)
     say("engine", f"{settings.backend}, {settings.dtype} ({why})")
-    job = prepare(settings, folder, saved)
+    try:
+        job = prepare(settings, folder, saved)
+    except BaseException:
+        runs.drop_if_empty(folder)
+        raise
     if saved is None and arguments.force:
         runs.clear(folder)
     try:
@@ -135,9 +139,9 @@ def reopen(arguments: argparse.Namespace,
                          f"{options}, or start a new run")
     folder = runs.path_of(arguments.resume)
     file = runs.checkpoint_file(folder)
-    settings = RunSettings.from_dict(checkpoint.read_state(file)["extra"]["settings"])
-    runs.switch_to(settings)
-    return settings, folder, checkpoint.load(file)
+    saved = checkpoint.load(
+        file, lambda state: runs.switch_to(runs.run_state(state, file).settings))
+    return runs.run_state(saved.state, file).settings, folder, saved
 
 
 def choose(given: Dict[str, Any], text: Optional[List[str]]) -> Tuple[RunSettings, str]:
@@ -183,8 +187,7 @@ def prepare(settings: RunSettings, folder: str, saved: Optional[checkpoint.Check
     if saved is None:
         tokenizer = WordPiece.train(training, settings.vocab_size, lowercase=False)
     else:
-        extra = saved.state["extra"]
-        tokenizer = WordPiece(extra["tokens"], **extra["tokenizer"])
+        tokenizer = runs.run_state(saved.state, folder).tokenizer
     ids, rest = corpora.encode(tokenizer, training), corpora.encode(tokenizer, held_out)
     say("vocabulary", f"{tokenizer.vocab_size:,} WordPiece pieces; {len(ids):,} tokens to train "
         f"on, {len(rest):,} held out")
