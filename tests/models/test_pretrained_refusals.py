@@ -193,7 +193,7 @@ def test_a_configuration_that_is_none(tmp_path, text, message):
 
 def test_files_that_are_not_there(tmp_path):
     folder = changed(tmp_path, "bert")
-    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
+    os.replace(folder / "model.safetensors", folder / "pytorch_model.bin")
     with pytest.raises(FileNotFoundError, match="not from pytorch_model.bin: in transformers, "):
         load_pretrained(folder)
     (folder / "model.safetensors.index.json").write_text("{}", encoding="utf-8")
