@@ -18,7 +18,7 @@ from tinyformer.arrays.stream import Stream, stream
 from tinyformer.autograd import no_grad
 from tinyformer.models import EncoderConfig, EncoderModel, MaskedLanguageModel
 from tinyformer.nn import Mask
-from tinyformer.pictures import Line, beside, line_chart, table
+from tinyformer.pictures import Line, Svg, beside, line_chart, table
 from tinyformer.training import (AdamW, ExampleBatches, Masking, clip_grad_norm, masked_lm,
                                  warmup_cosine)
 from tinyformer.viz import who_sees_whom
@@ -66,12 +66,12 @@ def train(page: Page, rows: List[List[int]], held_out: Any, mask: Optional[Mask]
     """An encoder that learns to fill blanks; its held-out loss goes into `lines`."""
     tf.manual_seed(page.seed + 1)
     model = MaskedLanguageModel(EncoderModel(EncoderConfig(
-        len(WORDS), LENGTH, d_model=page.pick(16, 32, 64), n_layers=page.pick(1, 2, 2), n_heads=2,
-        d_ff=page.pick(32, 64, 256), dropout=0.0, n_segments=0, activation="relu",
+        len(WORDS), LENGTH, d_model=page.pick(8, 32, 64), n_layers=page.pick(1, 2, 2), n_heads=2,
+        d_ff=page.pick(8, 64, 256), dropout=0.0, n_segments=0, activation="relu",
         std=page.pick(0.2, 0.05, 0.05), pooler=False)))
     masking = Masking(len(WORDS), ID["[MASK]"], [ID[word] for word in SPECIAL])
-    steps, peak = page.pick(120, 500, 2000), page.pick(0.02, 0.005, 0.003)
-    batches = ExampleBatches(rows, page.pick(16, 48, 64), masking)
+    steps, peak = page.pick(60, 500, 2000), page.pick(0.03, 0.005, 0.003)
+    batches = ExampleBatches(rows, page.pick(8, 48, 64), masking)
     optimiser, rate = AdamW(model.named_parameters(), lr=peak), warmup_cosine(peak, steps // 10,
                                                                               steps)
     points = []
@@ -97,6 +97,19 @@ def filled(model: MaskedLanguageModel, words: str, mask: Optional[Mask]) -> Dict
     largest = max(logits)
     weights = [math.exp(logit - largest) for logit in logits]
     return {word: weight / sum(weights) for word, weight in zip(WORDS, weights)}
+
+
+def draw(model: MaskedLanguageModel, blanks: List[str], lines: List[Line], counting: float) -> Svg:
+    """The losses, and what is likely at the blanks: deeds around a crane, actors before deeds."""
+    actors = sorted({actor for world in WORLDS.values() for actor in world[0]})
+    verbs = [verb for world in WORLDS.values() for verb in world[1]]
+    pictures = [table([[filled(model, words, None)[word] for word in columns] for words in some],
+                      title="probabilities at [MASK]", row_names=some, column_names=columns,
+                      digits=2, largest=1.0)
+                for some, columns in ((blanks[:2], verbs), (blanks[2:], actors))]
+    chart = line_chart(lines, title="held-out loss", x_label="step", y_label="nats a blank",
+                       levels=[("counting words", counting)], height=340)
+    return beside(chart, *pictures, title="An encoder fills blanks", columns=1)
 
 
 def main(page: Page) -> None:
@@ -126,16 +139,7 @@ def main(page: Page) -> None:
             p = filled(one, words, mask)
             birds[words, name] = sum(p[verb] for verb in WORLDS["bird"][1])
             print(f"  {words:<36} {name:<11} {birds[words, name]:.2f}  {max(p, key=p.get)}")
-    actors = sorted({actor for world in WORLDS.values() for actor in world[0]})
-    verbs = [verb for world in WORLDS.values() for verb in world[1]]
-    pictures = [table([[filled(model, words, None)[word] for word in columns] for words in some],
-                      title="probabilities at [MASK]", row_names=some, column_names=columns,
-                      digits=2, largest=1.0)
-                for some, columns in ((blanks[:2], verbs), (blanks[2:], actors))]
-    chart = line_chart(lines, title="held-out loss", x_label="step", y_label="nats a blank",
-                       levels=[("counting words", counting)], height=340)
-    page.save(beside(chart, *pictures, title="An encoder fills blanks", columns=1),
-              "masked_words.svg")
+    page.save(draw(model, blanks, lines, counting), "masked_words.svg")
     heading("Who sees whom, by gradients: the encoder, and its twin")
     seen = [str(who_sees_whom(one.encoder, ids(blanks[0]), mask=mask)).split("\n")
             for one, mask in ((model, None), (twin, causal))]

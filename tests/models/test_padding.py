@@ -181,3 +181,33 @@ def test_padding_may_be_told_by_lists(backend):
     ids, seen, _ = padded("left")
     net = model("decoder")
     assert net(ids, seen=seen).tolist() == net(ids, seen=xp.asarray(seen)).tolist()
+
+
+@pytest.mark.parametrize("positions", ["learned", "relative", "rotary", "none"])
+@pytest.mark.parametrize("seen", [None, [[False, False, True, True, True]]])
+def test_one_prompt_goes_on_in_three_ways(backend, positions, seen):
+    """A cache of one row becomes three, padded or not; then one of them is left."""
+    net, prompt = model("decoder", positions), [[0, 0] + SHORT] if seen else [SHORT]
+    with no_grad():
+        cache = Cache()
+        net(prompt, cache=cache, seen=seen)
+        cache.select([0, 0, 0])
+        now = net([[4], [5], [6]], cache=cache)
+        cache.select([2])
+        last = net([[1]], cache=cache)
+        alone = [net([SHORT + [token, 1]])[0] for token in (4, 5, 6)]
+    assert apart(now[:, 0].tolist(), [each[3].tolist() for each in alone]) < 1e-11
+    assert apart(last[0, 0].tolist(), alone[2][4].tolist()) < 1e-11
+
+
+@pytest.mark.parametrize("positions", ["learned", "relative", "rotary", "none"])
+def test_padding_that_comes_later_and_in_one_row_alone(backend, positions):
+    """The first tokens came without a word on padding; then one row pauses."""
+    net = model("decoder", positions)
+    with no_grad():
+        cache = Cache()
+        net([[1, 2], [3, 4]], cache=cache)
+        net([[5], [0]], cache=cache, seen=[[True], [False]])
+        now = net([[6], [6]], cache=cache)
+        alone = [net([row])[0, -1].tolist() for row in ([1, 2, 5, 6], [3, 4, 6])]
+    assert apart(now[:, 0].tolist(), alone) < 1e-11

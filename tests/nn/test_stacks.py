@@ -208,3 +208,14 @@ def test_all_blocks_share_the_buckets_of_t5_where_they_are_given_one(backend):
         "blocks.0.attention.position.weight"]
     apart = Encoder(3, 4, 2, 8, position=lambda: T5Bias(2))
     assert len([name for name, _ in apart.named_parameters() if "position" in name]) == 3
+
+
+def test_an_encoder_decoder_of_vectors_takes_a_mask_for_either_side(backend):
+    manual_seed(0)
+    model = loud(EncoderDecoder(1, 1, 4, 2, 8, 0.0))
+    source, target = normal(2, 4, 4), normal(2, 3, 4)
+    y = model(source, target, Mask.padding([4, 2], 4), Mask.padding([3, 2], 3))
+    memory = model.encoder(source, Mask.padding([4, 2], 4))
+    assert y.tolist() == model.decoder(target, Mask.causal(3) & Mask.padding([3, 2], 3), memory,
+                                       Mask.padding([4, 2], 4)).tolist()
+    assert y.tolist() != model(source, target, Mask.padding([4, 2], 4)).tolist()

@@ -10,7 +10,7 @@ import pytest
 
 from tinyformer import set_default_dtype, tensor
 from tinyformer.arrays import xp
-from tinyformer.nn import Rotary, T5Bias
+from tinyformer.nn import Disentangled, Rotary, T5Bias
 from tinyformer.nn.positions import alibi_slopes
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed: nothing to compare with")
@@ -93,3 +93,27 @@ def test_the_bias_is_that_of_t5(backend, bidirectional):
         places = xp.reshape(xp.arange(30), (1, 30))
         ours = scheme.score_bias(tensor([0.0]), tensor([0.0]), places, places)
     assert ours.tolist() == theirs.compute_bias(30, 30).tolist()
+
+
+@needs_transformers
+@pytest.mark.parametrize("kind, sign", [("c2p", 1), ("p2c", -1)])
+def test_disentangled_is_that_of_deberta_but_for_a_sign(backend, kind, sign):
+    """Equation 4 has r^q_(j-i) where the released code has r^q_(i-j): as if positions ran back."""
+    from transformers import DebertaV2Config
+    from transformers.models.deberta_v2.modeling_deberta_v2 import DisentangledSelfAttention
+    theirs = DisentangledSelfAttention(DebertaV2Config(
+        hidden_size=6, num_attention_heads=3, relative_attention=True, max_relative_positions=4,
+        pos_att_type=[kind], share_att_key=False)).double().eval()
+    query, key, table = (torch.randn(*shape, dtype=torch.float64)
+                         for shape in ((3, 7, 2), (3, 7, 2), (8, 6)))
+    expected = theirs.disentangled_attention_bias(query, key, None, table, 3)
+    with set_default_dtype("float64"):
+        scheme = Disentangled(6, 3, 2, span=4, std=0.0)
+        part = scheme.position_key if kind == "c2p" else scheme.position_query
+        layer = theirs.pos_key_proj if kind == "c2p" else theirs.pos_query_proj
+        part.load_state_dict({name: p.tolist() for name, p in layer.named_parameters()})
+        scheme.table.data = xp.asarray(table.tolist())
+        places = xp.reshape(xp.arange(7), (1, 7)) * sign
+        ours = scheme.score_bias(tensor([query.tolist()]), tensor([key.tolist()]), places, places)
+    assert torch.allclose(torch.tensor(ours[0].tolist(), dtype=torch.float64), expected,
+                          atol=1e-12)

@@ -166,3 +166,11 @@ def test_both_grounds_are_provided_and_contrast_with_their_ink():
         for ink in map(luminance, inks):
             contrast = (max(ink, ground) + 0.05) / (min(ink, ground) + 0.05)
             assert contrast >= 4.5      # level AA of WCAG 2
+
+
+def test_a_border_stands_upright_at_its_x_and_is_named():
+    picture = line_chart([Line("a", [(0, 0.0), (10, 10.0)])], title="t", borders=[("here", 5.0)])
+    (border,) = paths(picture, "tf-level")
+    (curve,) = paths(picture, "tf-line")
+    assert border[0][0] == border[1][0] == pytest.approx((curve[0][0] + curve[1][0]) / 2, abs=0.02)
+    assert "here" in texts(picture)

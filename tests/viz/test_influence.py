@@ -99,6 +99,7 @@ def test_only_attention_carries_anything_between_positions(backend):
     for part in (LayerNorm(4), block.feed_forward, block.attention_norm):
         assert str(influence(part, x)) == "x . .\n. x .\n. . x", type(part).__name__
     assert str(influence(block.attention, x)) == "x x x\nx x x\nx x x"
+    assert all(parameter.grad is None for parameter in block.parameters()), "none else is touched"
 
 
 def test_a_cotangent_of_ones_would_be_blind_where_a_random_one_sees(backend):

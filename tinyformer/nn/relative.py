@@ -134,7 +134,8 @@ class Disentangled(Position):
         score_ij = (q_i k_j + q_i r^k_(i-j) + k_j r^q_(j-i)) / sqrt(3 d_k)
 
     r^k and r^q are projections of a table of vectors for the distances i - j, clipped to
-    -span ... span - 1. The content vectors that enter the stack carry no position.
+    -span ... span - 1. The content vectors that enter the stack carry no position. (As printed: the
+    authors' code has r^q_(i-j) in the last product.)
     """
 
     def __init__(self, d_model: int, n_heads: int, d_k: int, span: int = 16,

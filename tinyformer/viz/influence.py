@@ -21,6 +21,7 @@ from tinyformer import functional as F
 from tinyformer.arrays import xp
 from tinyformer.arrays.stream import Stream
 from tinyformer.autograd import Tensor, no_grad
+from tinyformer.autograd.engine import backpropagate
 from tinyformer.models import DecoderModel, EncoderDecoderModel, EncoderModel
 from tinyformer.models.inputs import as_ids
 from tinyformer.nn import Cache, Module
@@ -92,8 +93,8 @@ def influence(function: Callable[..., Tensor], *vectors: Any, inputs: Sequence[s
     """Which rows of `vectors` (B, S, D) can influence which rows of function(*vectors) (B, T, E).
 
     The columns are the rows of the first vectors, all rows of the batch one after the other, then
-    those of the second, and so on. The random cotangents have a stream of their own, from `seed`.
-    Raises ValueError for an output of another shape.
+    those of the second, and so on. The random cotangents have a stream of their own, from `seed`;
+    no gradient of anything else is touched. Raises ValueError for an output of another shape.
     """
     leaves = [Tensor(each.data if isinstance(each, Tensor) else each, requires_grad=True)
               for each in vectors]
@@ -104,22 +105,20 @@ def influence(function: Callable[..., Tensor], *vectors: Any, inputs: Sequence[s
     stream, sizes = Stream(seed), []
     for row in range(y.shape[0]):
         for place in range(y.shape[1]):
-            for leaf in leaves:
-                leaf.grad = None
             cotangent = xp.astype(stream.normal((y.shape[2],)), y.data.dtype)
-            if y.requires_grad:
-                y[row, place].backward(cotangent, retain_graph=True)
-            sizes.append([size for leaf in leaves for size in _largest(leaf)])
+            reached = backpropagate(y[row, place]._node, cotangent, retain_graph=True)
+            gradients = {id(target): gradient for target, gradient in reached}
+            sizes.append([size for leaf in leaves
+                          for size in _largest(leaf, gradients.get(id(leaf)))])
     split = leaves[0].shape[0] * leaves[0].shape[1] if len(leaves) > 1 else 0
     return Influence(sizes, inputs, outputs, split)
 
 
-def _largest(leaf: Tensor) -> List[float]:
+def _largest(leaf: Tensor, gradient: Any) -> List[float]:
     """The largest gradient of each vector, the rows of the batch one after the other."""
-    if leaf.grad is None:
+    if gradient is None:                            # the output does not depend on it at all
         return [0.0] * (leaf.shape[0] * leaf.shape[1])
-    largest = xp.max(xp.abs(leaf.grad.data), axis=-1)
-    return list(xp.reshape(largest, (-1,)).tolist())
+    return list(xp.reshape(xp.max(xp.abs(gradient), axis=-1), (-1,)).tolist())
 
 
 def who_sees_whom(model: Module, ids: Any, target: Any = None, *, inputs: Sequence[str] = (),
