@@ -33,7 +33,8 @@ def test_what_is_read_is_short():
 
 def test_examples_need_nothing_but_the_package():
     assert [each for each in complaints(third_parties, PAGES)
-            if not each.endswith(("imports examples", "imports examples._page", "imports tests"))] == []
+            if not each.endswith(("imports examples", "imports examples._page",
+                                  "imports tests"))] == []
 
 
 @pytest.mark.parametrize("rooms, most", [
