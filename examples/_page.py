@@ -49,7 +49,8 @@ def numbers(values: Any, digits: int = 4) -> str:
 
 def run(main: Callable[[Page], None], summary: str) -> None:
     """Run a page as the command line says."""
-    parser = argparse.ArgumentParser(description=summary)
+    parser = argparse.ArgumentParser(description=summary,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--backend", choices=("python", "numpy"),
                         help="the engine (default: NumPy where it is installed)")
     parser.add_argument("--seed", type=int, default=0, help="of all random numbers (default: 0)")

@@ -259,9 +259,9 @@ FULL: Dict[str, Size] = {
     "words": dict(d_model=32, n_layers=1, n_heads=4, animals=10, unseen=100, rate=0.15, batch=32,
                   steps=1500, lr=0.005, aim=0.95, share=0.25, budget=40),
     "next_token": dict(d_model=32, n_layers=1, n_heads=4, symbols=4, longest=5, batch=64, steps=200,
-                       lr=0.005, budget=10),
+                       lr=0.005, budget=15),
     "hypotheses": dict(d_model=32, n_layers=1, n_heads=4, symbols=12, unseen=12, batch=32,
-                       steps=400, lr=0.003, budget=10),
+                       steps=400, lr=0.003, budget=20),
     "characters": dict(d_model=128, n_layers=4, n_heads=4, max_len=64, batch=12, steps=2000,
                        lr=0.001, aim=1.90, budget=600)}
 MINI: Dict[str, Size] = {

@@ -199,6 +199,17 @@ def test_finished_hypotheses_are_kept_and_a_better_long_one_is_waited_for(backen
         assert math.exp(long[0].log_probability) == pytest.approx(0.5 * 0.55 * 0.9 * 0.9)
 
 
+def test_a_beginning_is_kept_while_any_length_could_still_lift_it(backend):
+    """The next token alone would not make it better than what is finished; eight more do."""
+    sure = {(0,) * length: [0.999, 0.0005, 0.0005] for length in range(2, 9)}
+    model = Table({(): [0.3, 0.1, 0.6], (0,): [0.45, 0.05, 0.5], **sure,
+                   (0,) * 9: [0.0005, 0.0005, 0.999]})
+    with set_default_dtype("float64"):
+        found = beam_search(model, [0], 20, end_id=END, width=2, length_penalty=0.2)
+        assert [each.ids for each in found] == [[2], [0] * 9 + [2]]
+        assert found[1].score > math.log(0.15) / (7 / 6) ** 0.2 > math.log(0.135) / (8 / 6) ** 0.2
+
+
 def test_a_search_ends_when_nothing_can_still_win(backend):
     calls = []
 

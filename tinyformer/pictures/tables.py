@@ -30,7 +30,7 @@ def table(rows: Sequence[Sequence[Cell]], *, title: str, row_names: Sequence[str
     _check(rows, row_names, column_names)
     width = cell or (26 if digits is None else max(34, 7 * (digits + 4)))
     height = max(26, width // 2 + 6) if digits is not None else width
-    left = 22 + max([text_width(name) for name in row_names], default=0)
+    left = 28 + max([text_width(name) for name in row_names], default=0)
     steep = any(text_width(name) > width - 2 for name in column_names)
     top = 44 + _head(column_names, steep)
     full = largest or max([abs(value) for row in rows for value in row
