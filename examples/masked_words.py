@@ -10,7 +10,7 @@ et al., 2019). Its twin is the same but for a causal mask: it reads what stands 
 from __future__ import annotations
 
 import math
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, Optional, Tuple
 
 import tinyformer as tf
 from examples._page import Page, claim, heading, run
@@ -133,7 +133,7 @@ def main(page: Page) -> None:
     heading("What did the crane do? p(the verb of a bird), and the likeliest word")
     blanks = ["the old crane [MASK] a fish", "the old crane [MASK] a beam",
               "the old [MASK] ate a fish", "the old [MASK] moved a crate"]
-    birds = {}
+    birds: Dict[Tuple[str, str], float] = {}
     for words in blanks[:2]:
         for name, one, mask in (("both sides", model, None), ("the left", twin, causal)):
             p = filled(one, words, mask)
@@ -147,6 +147,12 @@ def main(page: Page) -> None:
         print(f"  {both}     {before}")
     heading("What was shown")
     claim("about 80 % of the chosen words are hidden", 0.65 < hidden / len(chosen) < 0.95)
+    judge(page, blanks, birds, lines, counting)
+
+
+def judge(page: Page, blanks: List[str], birds: Dict[Tuple[str, str], float], lines: List[Line],
+          counting: float) -> None:
+    """What the losses and the words around the crane say, as claims."""
     claim("the encoder is far below counting", lines[1].points[-1][1] < counting - 0.5)
     claim("from the left alone there is no difference, to the last bit",
           birds[blanks[0], "the left"] == birds[blanks[1], "the left"])
