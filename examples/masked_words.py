@@ -66,11 +66,11 @@ def train(page: Page, rows: List[List[int]], held_out: Any, mask: Optional[Mask]
     """An encoder that learns to fill blanks; its held-out loss goes into `lines`."""
     tf.manual_seed(page.seed + 1)
     model = MaskedLanguageModel(EncoderModel(EncoderConfig(
-        len(WORDS), LENGTH, d_model=page.pick(8, 32, 64), n_layers=page.pick(1, 2, 2), n_heads=2,
-        d_ff=page.pick(8, 64, 256), dropout=0.0, n_segments=0, activation="relu",
+        len(WORDS), LENGTH, d_model=page.pick(8, 32, 48), n_layers=page.pick(1, 2, 2), n_heads=2,
+        d_ff=page.pick(8, 64, 128), dropout=0.0, n_segments=0, activation="relu",
         std=page.pick(0.2, 0.05, 0.05), pooler=False)))
     masking = Masking(len(WORDS), ID["[MASK]"], [ID[word] for word in SPECIAL])
-    steps, peak = page.pick(60, 500, 2000), page.pick(0.03, 0.005, 0.003)
+    steps, peak = page.pick(60, 500, 1000), page.pick(0.03, 0.005, 0.003)
     batches = ExampleBatches(rows, page.pick(8, 48, 64), masking)
     optimiser, rate = AdamW(model.named_parameters(), lr=peak), warmup_cosine(peak, steps // 10,
                                                                               steps)
