@@ -41,7 +41,7 @@ from tinyformer.training.schedules import warmup_cosine
 # below the unigram floor without.
 SIZES: Dict[str, Dict[str, Any]] = {
     "numpy": dict(dtype="float32", vocab_size=1024, d_model=64, n_layers=2, n_heads=4, max_len=32,
-                  batch_size=8, steps=2000, lr=0.003, dropout=0.0),
+                  batch_size=8, steps=1600, lr=0.003, dropout=0.0),
     "python": dict(dtype="float64", vocab_size=256, d_model=16, n_layers=1, n_heads=4, max_len=16,
                    batch_size=4, steps=400, lr=0.02, dropout=0.0)}
 SAMPLE = 60             # tokens of text that are shown at the end
