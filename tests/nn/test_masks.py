@@ -100,3 +100,20 @@ def test_a_bare_array_is_no_mask(backend):
     for bare in (xp.ones((1, 1), xp.bool), [[True]], xp.zeros((1, 1))):
         with pytest.raises(TypeError, match="a mask must be a Mask, not a"):
             MultiHeadAttention(2, 1)(tensor([[[1.0, 2.0]]]), mask=bare)
+
+
+def test_segments_see_themselves_alone(backend):
+    mask = Mask.segments([[0, 0, 1], [2, 3, 2]])
+    assert mask.shape == (2, 1, 3, 3)
+    assert mask.allowed.tolist()[1][0] == [[True, False, True], [False, True, False],
+                                           [True, False, True]]
+    assert str(Mask.segments([[0, 1]], [[1, 0, 1]])) == ". x .\nx . x"
+    x = tensor([[[1.0, -2.0, 0.5, 3.0], [0.0, 1.0, 2.0, -1.0], [2.0, 2.0, -1.0, 0.0],
+                 [-1.0, 0.5, 1.0, 1.0]]])
+    attention = MultiHeadAttention(4, 2, std=1.0, out_std=1.0)
+    joined = attention(x, mask=Mask.segments([[0, 0, 1, 1]]))
+    apart = [attention(x[:, :2]), attention(x[:, 2:])]
+    for whole, part in zip((joined[:, :2], joined[:, 2:]), apart):
+        assert max(abs(v) for row in (whole - part).tolist()[0] for v in row) < 1e-5
+    with pytest.raises(ValueError, match=r"\(2,\)"):
+        Mask.segments([0, 1])

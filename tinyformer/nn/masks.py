@@ -19,7 +19,7 @@ class Mask:
     """A table of bools: may query t look at key s?
 
     `allowed` is (T, S), the same for all, or (B, H, T, S) with 1 for B, H or T where one serves
-    all. Made by `causal` and `padding` and combined by `&`; printing it draws it. Raises ValueError
+    all. Made by `causal`, `padding` and `segments` and combined by `&`; printing it draws it. Raises ValueError
     for anything but bools in such a shape.
     """
 
@@ -51,6 +51,26 @@ class Mask:
             raise ValueError(f"lengths {list(lengths)} must lie between 0 and the width {width}")
         ends = xp.reshape(xp.asarray(list(lengths), xp.int64), (len(lengths), 1, 1, 1))
         return cls(xp.arange(width) < ends)
+
+    @classmethod
+    def segments(cls, queries: Any, keys: Any = None) -> "Mask":
+        """(B, 1, T, S): a query sees the keys of its own segment, and no other.
+
+        `queries` (B, T) and `keys` (B, S), the same unless given, number the segments: sentences of
+        a pair, or texts that share a row. Raises ValueError for another shape.
+
+        >>> print(Mask.segments([[0, 0, 1]]))
+        x x .
+        x x .
+        . . x
+        """
+        here = xp.asarray(queries)
+        there = here if keys is None else xp.asarray(keys)
+        if len(here.shape) != 2 or len(there.shape) != 2 or here.shape[0] != there.shape[0]:
+            raise ValueError("segments are numbers in the shape (B, T), of the keys (B, S), not "
+                             f"{tuple(here.shape)} and {tuple(there.shape)}")
+        same = xp.expand_dims(here, axis=2) == xp.expand_dims(there, axis=1)
+        return cls(xp.expand_dims(same, axis=1))
 
     @property
     def shape(self) -> Tuple[int, int, int, int]:
