@@ -19,8 +19,8 @@ class Mask:
     """A table of bools: may query t look at key s?
 
     `allowed` is (T, S), the same for all, or (B, H, T, S) with 1 for B, H or T where one serves
-    all. Made by `causal`, `padding` and `segments` and combined by `&`; printing it draws it. Raises ValueError
-    for anything but bools in such a shape.
+    all. Made by `causal`, `padding` and `segments` and combined by `&`; printing it draws it.
+    Raises ValueError for anything but bools in such a shape.
     """
 
     def __init__(self, allowed: Any) -> None:
