@@ -239,6 +239,7 @@ def _parse(raw: bytes, path: str) -> Dict[str, Any]:
               "file is no safetensors file")
 
     def unique(pairs: List[Tuple[str, Any]]) -> Dict[str, Any]:
+        """The pairs of one JSON object as a dict, unless a name occurs twice."""
         found: Dict[str, Any] = {}
         for name, value in pairs:
             if name in found:

@@ -66,6 +66,7 @@ class Tensor:
 
     @data.setter
     def data(self, value: Any) -> None:
+        """Replace the numbers, not the shape or dtype; ValueError for another shape."""
         value = xp.asarray(value._data if isinstance(value, Tensor) else value)
         if value.shape != self._data.shape:
             raise ValueError(f"data of shape {tuple(value.shape)} cannot replace data of shape "
@@ -97,6 +98,7 @@ class Tensor:
 
     @grad.setter
     def grad(self, value: Optional[Tensor]) -> None:
+        """None forgets the gradient; ValueError for anything else but a tensor that fits."""
         if value is not None and (not isinstance(value, Tensor) or value.shape != self.shape):
             raise ValueError(f"grad must be None or a Tensor of shape {self.shape}, not "
                              f"{value!r:.60}")
@@ -109,6 +111,7 @@ class Tensor:
 
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
+        """RuntimeError for a result of others, TypeError for what is not float."""
         if self._node is not None:
             raise RuntimeError(f"requires_grad can be set on leaves only; this is the result of "
                                f"{self._node}. Use .detach() to cut it off")

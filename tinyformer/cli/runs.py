@@ -178,6 +178,7 @@ def load_model(path: str) -> Tuple[DecoderModel, WordPiece, Any]:
     file = checkpoint_file(path)
 
     def prepare(state: Dict[str, Any]) -> None:
+        """Switch to the engine of the run before any array is made."""
         settings = run_state(state, file).settings
         try:
             switch_to(settings)

@@ -54,6 +54,7 @@ def sheet(shapes: str = "") -> str:
     """The style sheet: the light colours, then the dark ones where the reader prefers them, then
     the `shapes` that a kind of picture adds."""
     def scheme(ground: str, ink: str, quiet: str, grid: str, dark: int) -> str:
+        """The rules for one ground, light or dark."""
         colours = "".join(f".tf-{place}{{stroke:{pair[dark]};--ink:{pair[dark]}}}"
                           for place, pair in enumerate(COLOURS))
         return (f".tf-ground{{fill:{ground}}}.tf-text{{fill:{ink}}}.tf-text.tf-on{{fill:{ground}}}"

@@ -192,6 +192,7 @@ def replay(symbols: Sequence[str], ranks: Dict[Pair, int]) -> List[Tuple[str, in
     heapq.heapify(heap)
 
     def push(left: int, right: int) -> None:
+        """Queue the merge of two neighbours, if they have one."""
         if left >= 0 and right < len(texts):
             pair = (texts[left], texts[right])
             if pair in ranks:

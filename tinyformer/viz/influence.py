@@ -162,6 +162,7 @@ def _by_vectors(model: Any, stepwise: bool, options: Any) -> Tuple[Callable[...,
         lengths = options.pop("source_lengths", None)
 
         def both(source: Tensor, target: Tensor) -> Tensor:
+            """The scores of the target from the vectors of both texts."""
             memory = model.encoded(source, lengths)
 
             def decoded(x: Tensor, **more: Any) -> Tensor:

@@ -86,6 +86,7 @@ def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn
     mixed = weights if factors is None else weights * factors
 
     def vjp(g: Any) -> Any:
+        """dQ, dK and dV, and dS for an additive mask, as derived above."""
         d_mixed = xp.matmul(g, xp.matrix_transpose(v))
         d_scores = softmax_vjp(d_mixed if factors is None else d_mixed * factors, weights)
         d_query = xp.matmul(d_scores, k) * scale

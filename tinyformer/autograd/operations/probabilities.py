@@ -71,6 +71,7 @@ def cross_entropy(logits: Tensor, targets: Any, ignore_index: int = -100,
     weights = counted if reduction == "sum" else counted / max(float(xp.sum(counted)), 1.0)
 
     def vjp(g: Any) -> Any:
+        """(p - q) g for every row that counts, p the softmax and q the smoothed target."""
         scale = weights * g
         gradient = e * (scale / total) + xp.scatter_along_axis(
             rows.shape, classes, scale * (label_smoothing - 1), axis=-1)
