@@ -168,3 +168,8 @@ def test_impossible_draws_are_refused(backend: str) -> None:
         with pytest.raises(ValueError, match="choice: weights must be finite"):
             source.choice(weights)
     assert source.state() == Stream(1).state()
+
+
+def test_a_seed_has_no_sign() -> None:
+    with pytest.raises(ValueError, match="-3 would be 3"):
+        Stream(-3)

@@ -357,3 +357,15 @@ def test_an_array_made_of_a_tensor_is_its_own(backend: str) -> None:
     if backend == "python":
         with pytest.raises(ValueError, match="without a copy"):
             numpy.asarray(w.detach(), copy=False)
+
+
+def test_what_does_not_join_is_named_alike_in_both_backends(backend: str) -> None:
+    with pytest.raises(ValueError, match=r"concat: shapes \(3,\) and \(1, 1\) do not fit"):
+        F.concat([tensor([1.0, 2.0, 3.0]), tensor([[1.0]])])
+    with pytest.raises(ValueError, match=r"concat: shapes \(1, 2\) and \(1, 1\) do not fit"):
+        F.concat([tensor([[1.0, 2.0]]), tensor([[1.0]])], axis=0)
+    with pytest.raises(ValueError, match=r"stack: shapes \(2,\) and \(1,\) differ"):
+        F.stack([tensor([1.0, 2.0]), tensor([1.0])])
+    with pytest.raises(ValueError, match="rows of unequal shape"):
+        tensor([[1.0, 2.0], [3.0]])
+    assert F.concat([tensor([[1.0, 2.0]]), tensor([[3.0]])], axis=1).tolist() == [[1.0, 2.0, 3.0]]
