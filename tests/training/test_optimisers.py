@@ -224,18 +224,3 @@ def test_a_gradient_too_large_to_be_squared_says_so():
         clip_grad_norm([p], 1.0)
     with pytest.raises(ValueError, match="max_norm must be above 0, not 0"):
         clip_grad_norm([p], 0)
-
-
-def test_fused_adam_is_the_plain_formula(backend: str) -> None:
-    """A backend's own body of the step gives what the formula gives, to the last bits."""
-    from tinyformer.training.optimisers import adam_step
-    fused = xp.fused.get("adam_step")
-    if fused is None:
-        pytest.skip(f"the {backend} backend has no body of its own")
-    draws = Stream(5)
-    p, g, m = (draws.normal((3, 4)) for _ in range(3))
-    v = xp.square(draws.normal((3, 4)))
-    numbers = (0.9, 0.999, 0.01, 1e-8)
-    for plain, fast in zip(adam_step(p, g, m, v, *numbers), fused(p, g, m, v, *numbers)):
-        assert plain.shape == fast.shape and plain.dtype == fast.dtype
-        assert float(xp.max(xp.abs(plain - fast))) < 1e-15

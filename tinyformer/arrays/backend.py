@@ -7,11 +7,12 @@ chosen, and NumPy is not imported, before the first attribute of `xp` is asked f
 
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.util
 import os
 import warnings
-from typing import Any, Dict, Optional
+from typing import Any, Callable, Dict, Optional
 
 MODULES = {"python": "tinyformer.arrays.pure", "numpy": "tinyformer.arrays.numpy_backend"}
 
@@ -113,6 +114,32 @@ class use_backend:
             vars(xp).clear()
         else:
             _install(self.former)
+
+
+def fusible(plain: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorate a function of arrays whose work a backend may do by a faster body of its name.
+
+    The plain body is the one that is read, and what the tests hold the faster ones against; it
+    stands in for every backend that has none.
+    """
+    name = plain.__name__
+
+    @functools.wraps(plain)
+    def computed(*operands: Any) -> Any:
+        return xp.fused.get(name, plain)(*operands)
+
+    return computed
+
+
+class unfused:
+    """A context manager: inside, every computation is done by its plain body."""
+
+    def __enter__(self) -> "unfused":
+        self.former, xp.fused = xp.fused, {}
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        xp.fused = self.former
 
 
 def backend_name() -> str:

@@ -15,6 +15,7 @@ import math
 from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple, Union
 
 from tinyformer.arrays import xp
+from tinyformer.arrays.backend import fusible
 from tinyformer.autograd import Tensor
 
 Parameters = Iterable[Union[Tensor, Tuple[str, Tensor]]]
@@ -155,13 +156,13 @@ class Adam(Optimiser):
         """
         b1, b2 = self.settings["beta1"], self.settings["beta2"]
         root = math.sqrt(1 - b2 ** self.steps[name])
-        step = xp.fused.get("adam_step", adam_step)
-        p, self.memory["first"][name], self.memory["second"][name] = step(
+        p, self.memory["first"][name], self.memory["second"][name] = adam_step(
             p, g, self.remembered("first", name, p), self.remembered("second", name, p), b1, b2,
             lr * root / (1 - b1 ** self.steps[name]), self.settings["eps"] * root)
         return p
 
 
+@fusible
 def adam_step(p: Any, g: Any, m: Any, v: Any, b1: float, b2: float, scale: float,
               shift: float) -> Tuple[Any, Any, Any]:
     """The new parameter and its two moments: the formula of Adam with its numbers worked out."""
