@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -68,6 +69,18 @@ def test_importing_the_package_imports_no_numpy_and_little_of_ours():
     assert "tinyformer.autograd.tensor" in ours and len(ours) <= 60
     assert not [name for name in modules if name.split(".")[0] == "numpy"]
     assert "tinyformer.arrays.pure" not in ours, "no backend is chosen before one is needed"
+
+
+def test_importing_the_package_imports_none_of_the_slow_standard_modules():
+    code = ("import sys; before = set(sys.modules); import tinyformer; tinyformer.tensor([1.0]); "
+            "print(*(set(sys.modules) - before))")
+    done = subprocess.run([sys.executable, "-S", "-c", code], cwd=ROOT, stdout=subprocess.PIPE,
+                          env={**os.environ, "TINYFORMER_BACKEND": "python"}, check=True)
+    modules = set(done.stdout.decode("utf-8").split())
+    slow = {"ast", "ctypes", "dataclasses", "enum", "hashlib", "inspect", "json", "pathlib", "re",
+            "shutil", "subprocess", "tempfile", "threading", "traceback", "typing"}
+    assert "tinyformer.arrays.pure.products" in modules and not modules & slow
+    assert len(modules) <= 75, "a newcomer adds about half a millisecond to every start"
 
 
 HERE = "tinyformer/nn/x.py"

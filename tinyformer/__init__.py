@@ -12,12 +12,15 @@ NumPy, where it is installed, is an optional faster engine under the same source
 from __future__ import annotations
 
 import importlib
-from typing import Any
 
 from tinyformer import functional
 from tinyformer.arrays import backend_name, set_default_dtype, use_backend
 from tinyformer.arrays.stream import manual_seed
 from tinyformer.autograd import Tensor, gradcheck, no_grad, tensor
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 __version__ = "0.1.0"
 __all__ = ["Tensor", "backend_name", "functional", "gradcheck", "manual_seed", "no_grad",

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import functools
 import importlib
-import importlib.util
 import os
 import warnings
-from typing import Any, Callable, Dict, Optional
+
+TYPE_CHECKING = False       # but true to type checkers: for us, `typing` is slow to import
+if TYPE_CHECKING:
+    from typing import Any, Callable, Dict, Optional
 
 MODULES = {"python": "tinyformer.arrays.pure", "numpy": "tinyformer.arrays.numpy_backend"}
 
@@ -56,6 +58,12 @@ xp = Namespace()
 _dtype_name: Optional[str] = None      # None: each backend's own default
 
 
+def has_numpy() -> bool:
+    """Whether NumPy is installed; it is not imported."""
+    from importlib.util import find_spec        # only here: in Python 3.9 it brings `typing` along
+    return find_spec("numpy") is not None
+
+
 def default_backend() -> str:
     """The backend that TINYFORMER_BACKEND asks for, else NumPy where it is there and new enough."""
     name = os.environ.get("TINYFORMER_BACKEND", "")
@@ -64,7 +72,7 @@ def default_backend() -> str:
                          "such backend, set it to 'python' or 'numpy'")
     if name:
         return name
-    if importlib.util.find_spec("numpy"):
+    if has_numpy():
         try:
             importlib.import_module(MODULES["numpy"])
             return "numpy"
@@ -77,7 +85,7 @@ def _install(name: str) -> None:
     """Fill `xp` with the functions of the backend `name`."""
     if name not in MODULES:
         raise ValueError(f"there is no backend {name!r}: choose 'python' or 'numpy'")
-    if name == "numpy" and not importlib.util.find_spec("numpy"):
+    if name == "numpy" and not has_numpy():
         raise ImportError("the numpy backend needs NumPy, which this Python does not have: "
                           "install it with  python3 -m pip install 'numpy>=2.0',  or choose "
                           "'python'")

@@ -10,9 +10,12 @@ from __future__ import annotations
 
 import math
 import random
-from typing import Any, List, Sequence, Tuple
 
 from tinyformer.arrays.backend import xp
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, List, Sequence, Tuple
 
 
 class Stream:

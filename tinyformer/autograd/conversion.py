@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
-from typing import TYPE_CHECKING, Any, Optional
-
 from tinyformer.arrays import xp
+from tinyformer.arrays.backend import has_numpy
 from tinyformer.autograd.engine import is_grad_enabled
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any, Optional
     from tinyformer.autograd.tensor import Tensor
 
 
@@ -44,7 +44,7 @@ def to_numpy(tensor: Tensor, dtype: Any, copy: Optional[bool]) -> Any:
     `copy` is that of NumPy's protocol: True for an array of its own, False for the tensor's memory
     or a ValueError, None for its memory where that can be had.
     """
-    if not importlib.util.find_spec("numpy"):
+    if not has_numpy():
         raise ImportError("numpy() needs NumPy, which this Python does not have; use .tolist()")
     from tinyformer.arrays import numpy_backend
     if isinstance(tensor.data, numpy_backend.Array) and dtype in (None, tensor.data.dtype):

@@ -18,17 +18,20 @@ from contextlib import ContextDecorator, contextmanager
 from contextvars import ContextVar
 from itertools import count
 from operator import attrgetter
-from typing import Any, Callable, Dict, Iterator, List, Optional, Set, Tuple
 
 from tinyformer.arrays import xp
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable, Dict, Iterator, List, Optional, Set, Tuple
+    Observer = Callable[[str, Any], None]
+
 _enabled: ContextVar[bool] = ContextVar("grad_enabled", default=True)
-Observer = Callable[[str, Any], None]
 _observer: ContextVar[Optional[Observer]] = ContextVar("observer", default=None)
 _numbers = count()
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
-Version = List[int]     # one number: how often the data was replaced; shared where memory is shared
+Version = list[int]     # one number: how often the data was replaced; shared where memory is shared
 
 
 class no_grad(ContextDecorator):

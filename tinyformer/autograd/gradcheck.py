@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import math
 from random import Random
-from typing import Any, Callable, List, Optional, Sequence, Tuple
 
 from tinyformer.arrays import set_default_dtype, xp
 from tinyformer.arrays.stream import stream
 from tinyformer.autograd.engine import no_grad
 from tinyformer.autograd.operations.operands import as_tensor, is_float
 from tinyformer.autograd.tensor import Tensor
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable, List, Optional, Sequence, Tuple
 
 
 class GradientError(AssertionError):

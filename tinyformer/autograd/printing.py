@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import Any, List
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, List
 
 EDGE = 3            # how many rows or columns of a long axis are shown at each end
 LONG = 64           # more elements than this are shortened

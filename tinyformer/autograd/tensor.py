@@ -12,7 +12,6 @@ hangs a node into the graph. Whoever reads one operation has read them all:
 from __future__ import annotations
 
 import warnings
-from typing import Any, Callable, Iterator, List, Optional, Sequence, Tuple, Union
 
 from tinyformer.arrays import xp
 from tinyformer.autograd.conversion import (
@@ -21,8 +20,10 @@ from tinyformer.autograd.engine import (Edges, Node, Version, backpropagate, cur
                                         is_grad_enabled)
 from tinyformer.autograd.printing import dtype_name, tensor_text
 
-Number = Union[int, float]
-Axes = Optional[Union[int, Sequence[int]]]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable, Iterator, List, Optional, Sequence, Tuple, Union
+    Axes = Optional[Union[int, Sequence[int]]]
 
 
 class Tensor:

@@ -10,9 +10,12 @@ from __future__ import annotations
 
 from math import prod
 from operator import index
-from typing import Any, Callable, Dict, Iterator, List, Set, Tuple
 
-Shape = Tuple[int, ...]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable, Dict, Iterator, List, Set
+
+Shape = tuple[int, ...]
 
 RANK = {"bool": 0, "int": 1, "float": 2, "exact": 3}
 NATIVE = {bool: "bool", int: "int", float: "float"}

@@ -11,12 +11,15 @@ from __future__ import annotations
 import math
 import operator
 from itertools import repeat
-from typing import Any, Callable, Iterable, Tuple
 
 from tinyformer.arrays.pure.array import (CONVERT, NATIVE, Array, Shape, asarray, common_kind,
                                           convert, give_operator, is_foreign, kind_of,
                                           mixed_backends)
 from tinyformer.arrays.pure.layout import broadcast_shapes, expand
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable, Iterable, Tuple
 
 inf, nan, pi = math.inf, math.nan, math.pi
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import struct
 from math import copysign, inf, prod
-from typing import Any, List, Tuple
 
 from tinyformer.arrays.pure.array import Array, asarray, convert
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, List, Tuple
 
 FORMATS = {"F64": ("d", "float"), "F32": ("f", "float"), "F16": ("e", "float"),
            "BF16": ("H", "float"), "I64": ("q", "int"), "I32": ("i", "int"), "U8": ("B", "int"),

@@ -8,9 +8,12 @@ names to these bodies, and the tests hold one against the other.
 from __future__ import annotations
 
 from math import sqrt
-from typing import Any, Callable, Dict, Tuple
 
 from tinyformer.arrays.pure.array import Array
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable, Dict, Tuple
 
 
 def adam_step(p: Array, g: Array, m: Array, v: Array, b1: float, b2: float, scale: float,

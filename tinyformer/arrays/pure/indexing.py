@@ -10,14 +10,16 @@ from __future__ import annotations
 
 from math import prod
 from operator import add
-from typing import Any, Dict, List, Sequence, Tuple
 
 from tinyformer.arrays.pure.array import (Array, Shape, as_shape, asarray, full, is_foreign,
                                           mixed_backends)
 from tinyformer.arrays.pure.layout import (broadcast_shapes, broadcast_to, expand, gather,
                                            normal_axis)
 
-Group = Tuple[Sequence[int], Shape]  # offsets into the flat list; the axes that they make
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Dict, List, Sequence, Tuple
+    Group = Tuple[Sequence[int], Shape]  # offsets into the flat list; the axes that they make
 
 
 def groups_of(shape: Shape, key: Any) -> List[Group]:

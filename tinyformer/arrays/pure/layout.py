@@ -12,10 +12,13 @@ from functools import lru_cache, partial, reduce
 from itertools import chain
 from math import prod
 from operator import index, itemgetter
-from typing import Any, Callable, List, Sequence, Tuple, Union
 
 from tinyformer.arrays.pure.array import (Array, AxisError, Shape, as_shape, asarray,
                                           common_kind, convert)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable, List, Sequence, Tuple, Union
 
 
 def strides_of(shape: Shape) -> Tuple[int, ...]:

@@ -14,12 +14,14 @@ import sys
 from functools import lru_cache
 from math import prod
 from operator import mul
-from typing import Any, Callable, List
 
 from tinyformer.arrays.pure.array import Array, asarray, common_kind, convert, give_operator
 from tinyformer.arrays.pure.layout import broadcast_shapes, columns_of, expand
 
-Matrix = List[List[Any]]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable, List
+    Matrix = List[List[Any]]
 
 if hasattr(math, "sumprod"):
     SHORT = 8                  # up to this length of the rows the sum is written out

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import random
 import struct
-from typing import List
 
 from tinyformer.arrays.pure.array import Array
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import List
 
 
 class Generator:

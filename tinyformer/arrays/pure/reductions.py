@@ -11,13 +11,15 @@ import math
 from functools import partial
 from math import prod
 from operator import ne
-from typing import Any, Callable, List, Optional, Sequence, Tuple, Union
 
 from tinyformer.arrays.pure.array import Array, Shape, asarray, convert
 from tinyformer.arrays.pure.elementwise import divide, sqrt, square, subtract
 from tinyformer.arrays.pure.layout import normal_axes, permute_dims
 
-Axes = Optional[Union[int, Sequence[int]]]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable, List, Optional, Sequence, Tuple, Union
+    Axes = Optional[Union[int, Sequence[int]]]
 
 
 def chosen_axes(axis: Axes, ndim: int) -> Tuple[int, ...]:

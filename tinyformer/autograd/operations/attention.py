@@ -7,7 +7,6 @@ output mixes the values. The mask decides who may be looked at, the scores decid
 from __future__ import annotations
 
 import math
-from typing import Any, Optional
 
 from tinyformer.arrays import xp
 from tinyformer.autograd.operations.dropout import keep_factors
@@ -15,6 +14,9 @@ from tinyformer.autograd.operations.operands import as_tensor, check_broadcast, 
 from tinyformer.autograd.operations.probabilities import softmax_vjp
 from tinyformer.autograd.tensor import Tensor, record
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Optional
 
 LOWEST = -1e30          # finite, and below any score that is not minus infinity
 

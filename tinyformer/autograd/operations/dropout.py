@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from math import prod
-from typing import Any, Tuple
 
 from tinyformer.arrays import xp
 from tinyformer.arrays.stream import stream
 from tinyformer.autograd.operations.operands import floats
 from tinyformer.autograd.tensor import Tensor, record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Tuple
 
 
 def keep_factors(shape: Tuple[int, ...], p: float, dtype: Any) -> Any:

@@ -7,11 +7,15 @@ operand back to its own shape, so no operation here mentions it.
 from __future__ import annotations
 
 import math
-from typing import Any, Callable
 
 from tinyformer.arrays import xp
+from tinyformer.arrays.backend import fusible
 from tinyformer.autograd.operations.operands import as_tensor, check_broadcast, floats, pair
 from tinyformer.autograd.tensor import Tensor, record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable, Tuple
 
 
 def add(x: Any, y: Any) -> Tensor:
@@ -124,26 +128,33 @@ def gelu(x: Any, approximate: str = "none") -> Tensor:
     if approximate not in ("none", "tanh"):
         raise ValueError(f"gelu: approximate is 'none' or 'tanh', not {approximate!r}")
     x = floats(x)
-    return _gelu_exact(x, x.data) if approximate == "none" else _gelu_tanh(x, x.data)
+    y, slope = (gelu_exact if approximate == "none" else gelu_tanh)(x.data)
+    return record("gelu", y, (x, lambda g: g * slope))
 
 
-def _gelu_exact(x: Tensor, a: Any) -> Tensor:
+@fusible
+def gelu_exact(a: Any) -> Tuple[Any, Any]:
+    """y = a Phi(a), and its slope Phi(a) + a phi(a): Phi the normal distribution, phi its
+    density."""
     below = (1 + xp.erf(a * math.sqrt(0.5))) * 0.5
-    return record("gelu", a * below, (x, lambda g: g * (
-        below + a * xp.exp(a * a * -0.5) * (1 / math.sqrt(2 * math.pi)))))
+    return a * below, below + a * xp.exp(a * a * -0.5) * (1 / math.sqrt(2 * math.pi))
 
 
-def _gelu_tanh(x: Tensor, a: Any) -> Tensor:
-    """(1 + tanh u) / 2 is the logistic function of 2 u, call it p: exp is cheaper than tanh.
+TWICE = 2 * math.sqrt(2 / math.pi)      # 2 u = TWICE a + CUBIC a^3
+CUBIC = TWICE * 0.044715
 
-    The derivative of x p is p + x p (1 - p) 2 u', with 2 u' = linear + 3 cubic x^2.
+
+@fusible
+def gelu_tanh(a: Any) -> Tuple[Any, Any]:
+    """y = a (1 + tanh u) / 2, and its slope.
+
+    (1 + tanh u) / 2 is the logistic function of 2 u, call it p: exp is cheaper than tanh. The slope
+    of y = a p is p + a p (1 - p) 2 u' = p + y (1 - p) (TWICE + 3 CUBIC a^2).
     """
-    linear = 2 * math.sqrt(2 / math.pi)
-    cubic = linear * 0.044715
     square = a * a
-    p = 1 / (1 + xp.exp(a * (square * -cubic - linear)))
+    p = 1 / (1 + xp.exp(a * (square * -CUBIC - TWICE)))
     y = a * p
-    return record("gelu", y, (x, lambda g: g * (p + y * (1 - p) * (square * (3 * cubic) + linear))))
+    return y, p + y * (1 - p) * (square * (3 * CUBIC) + TWICE)
 
 
 def where(condition: Any, x: Any, y: Any) -> Tensor:

@@ -2,22 +2,41 @@
 
 from __future__ import annotations
 
-from typing import Any, Optional, Sequence, Tuple, Union
-
 from tinyformer.arrays import xp
+from tinyformer.arrays.backend import fusible
 from tinyformer.autograd.operations.operands import floats
 from tinyformer.autograd.tensor import Tensor, record
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from math import prod
+from typing import Any, Optional, Sequence, Tuple, Union
 
-def layer_norm_vjp(g: Any, normal: Any, deviation: Any, axes: Any) -> Any:
-    """The gradient of x given g, the gradient of normal = (x - mean) / deviation.
 
-    Moving x along a constant changes nothing, since the mean follows; nor does moving it along
-    `normal` itself, since the deviation follows. So those two components are taken out of g: dx =
-    (g - mean(g) - normal mean(g normal)) / deviation.
+@fusible
+def normalised(rows: Any, gain: Any, shift: Any, eps: float) -> Tuple[Any, Any, Any]:
+    """y = normal * gain + shift of rows (N, D), with normal = (x - mean) / deviation; returns y,
+    normal (N, D) and deviation (N, 1). `gain` and `shift` are (D,), or None."""
+    centred = rows - xp.mean(rows, axis=-1, keepdims=True)
+    deviation = xp.sqrt(xp.mean(centred * centred, axis=-1, keepdims=True) + eps)
+    normal = centred / deviation
+    y = normal if gain is None else normal * gain
+    return y if shift is None else y + shift, normal, deviation
+
+
+@fusible
+def layer_norm_vjp(g: Any, normal: Any, deviation: Any, gain: Any) -> Tuple[Any, Any, Any]:
+    """The gradients of x, gain and shift, given g (N, D), that of y = normal * gain + shift.
+
+    gain and shift serve every row, so that theirs are sums over the rows, of g normal and of g. The
+    gradient of `normal` is h = g gain. Moving x along a constant changes nothing, since the mean
+    follows; nor does moving it along `normal` itself, since the deviation follows. So those two
+    components are taken out: dx = (h - mean(h) - normal mean(h normal)) / deviation.
     """
-    along = xp.mean(g * normal, axis=axes, keepdims=True)
-    return (g - xp.mean(g, axis=axes, keepdims=True) - normal * along) / deviation
+    h = g if gain is None else g * gain
+    along = xp.mean(h * normal, axis=-1, keepdims=True)
+    dx = (h - xp.mean(h, axis=-1, keepdims=True) - normal * along) / deviation
+    return dx, xp.sum(g * normal, axis=0), xp.sum(g, axis=0)
 
 
 def layer_norm(x: Tensor, normalized_shape: Union[int, Sequence[int]],
@@ -30,23 +49,21 @@ def layer_norm(x: Tensor, normalized_shape: Union[int, Sequence[int]],
     """
     shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
     x = floats(x)
-    weight = None if weight is None else floats(weight)
-    bias = None if bias is None else floats(bias)
     _check_shapes(shape, x, weight, bias)
-    axes = tuple(range(-len(shape), 0))
-    centred = x.data - xp.mean(x.data, axis=axes, keepdims=True)
-    deviation = xp.sqrt(xp.mean(centred * centred, axis=axes, keepdims=True) + eps)
-    normal = centred / deviation
-    gain = None if weight is None else weight.data
-    y = normal if gain is None else normal * gain
-    edges: Any = [(x, lambda g: layer_norm_vjp(
-        g if gain is None else g * gain, normal, deviation, axes))]
-    if weight is not None:
-        edges.append((weight, lambda g: g * normal))
-    if bias is not None:
-        y = y + bias.data
-        edges.append((bias, lambda g: g))
-    return record("layer_norm", y, *edges)
+    whole, width = x.data.shape, prod(shape)
+    learned = [(each, None if each is None else xp.reshape(each.data, (width,)))
+               for each in (weight, bias)]
+    gain, shift = (data for _, data in learned)
+    y, normal, deviation = normalised(xp.reshape(x.data, (-1, width)), gain, shift, eps)
+    operands = tuple(each for each in (x, weight, bias) if each is not None)
+
+    def vjp(g: Any) -> Any:
+        """dx and the gradients of weight and bias, as far as there are any."""
+        dx, *rest = layer_norm_vjp(xp.reshape(g, normal.shape), normal, deviation, gain)
+        return (xp.reshape(dx, whole), *(xp.reshape(each, shape) for each, (given, _) in
+                                         zip(rest, learned) if given is not None))
+
+    return record("layer_norm", xp.reshape(y, whole), (operands, vjp))
 
 
 def _check_shapes(shape: Tuple[int, ...], x: Tensor, weight: Optional[Tensor],

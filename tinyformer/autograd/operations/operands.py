@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Tuple
-
 from tinyformer.arrays import xp
 from tinyformer.autograd.tensor import Tensor, wrap
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Tuple
 
 
 def as_tensor(x: Any) -> Tensor:

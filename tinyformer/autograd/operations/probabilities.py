@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tinyformer.arrays import xp
 from tinyformer.autograd.operations.operands import as_tensor, floats
 from tinyformer.autograd.tensor import Tensor, record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 
 def softmax_vjp(g: Any, y: Any, axis: int = -1) -> Any:

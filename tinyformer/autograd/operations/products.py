@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from math import prod
-from typing import Any, Optional
 
 from tinyformer.arrays import xp
+from tinyformer.arrays.backend import fusible
 from tinyformer.autograd.operations.operands import as_tensor, check_broadcast, floats
 from tinyformer.autograd.tensor import Tensor, record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Optional
 
 
 def matmul(x: Any, y: Any) -> Tensor:
@@ -42,6 +46,13 @@ def matmul(x: Any, y: Any) -> Tensor:
     return record("matmul", xp.matmul(a, b), (x, left), (y, right))
 
 
+@fusible
+def affine(rows: Any, w: Any, b: Any) -> Any:
+    """The rows X (N, D) mapped by w (F, D) and b, (F,) or None: X w^T + b, (N, F)."""
+    y = xp.matmul(rows, xp.matrix_transpose(w))
+    return y if b is None else y + b
+
+
 def linear(x: Tensor, weight: Tensor, bias: Optional[Tensor] = None) -> Tensor:
     """x W^T + b, the affine map of the last axis: x (..., D), weight (F, D), bias (F,) -> (..., F).
 
@@ -60,9 +71,7 @@ def linear(x: Tensor, weight: Tensor, bias: Optional[Tensor] = None) -> Tensor:
                          f"{weight.shape} (out, in): it needs one number for each output")
     leading = tuple(x.data.shape[:-1])
     rows = xp.reshape(x.data, (prod(leading), w.shape[1]))
-    y = xp.matmul(rows, xp.matrix_transpose(w))
-    if bias is not None:
-        y = y + bias.data
+    y = affine(rows, w, None if bias is None else bias.data)
     width = w.shape[0]
 
     def flat(g: Any) -> Any:

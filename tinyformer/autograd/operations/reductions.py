@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import builtins
 from math import prod
-from typing import Any, Optional, Sequence, Tuple, Union
 
 from tinyformer.arrays import xp
 from tinyformer.autograd.operations.operands import floats
 from tinyformer.autograd.tensor import Tensor, record
 
-Axes = Optional[Union[int, Sequence[int]]]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Optional, Sequence, Tuple, Union
+    Axes = Optional[Union[int, Sequence[int]]]
 
 
 def _axes(axis: Axes) -> Any:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, List, Sequence, Tuple
-
 from tinyformer.arrays import xp
 from tinyformer.autograd.operations.operands import as_tensor
 from tinyformer.autograd.tensor import Tensor, record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, List, Sequence, Tuple
 
 
 def reshape(x: Tensor, shape: Any) -> Tensor:
