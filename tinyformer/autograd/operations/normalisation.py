@@ -9,9 +9,11 @@ from tinyformer.autograd.tensor import Tensor, record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from math import prod
-from typing import Any, Optional, Sequence, Tuple, Union
+    from typing import Any, Optional, Sequence, Tuple, Union
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from math import prod
 
 @fusible
 def normalised(rows: Any, gain: Any, shift: Any, eps: float) -> Tuple[Any, Any, Any]:
