@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from tinyformer.arrays import xp
 from tinyformer.arrays.backend import fusible
 from tinyformer.autograd.operations.operands import floats
@@ -11,9 +13,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Optional, Sequence, Tuple, Union
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from math import prod
 
 @fusible
 def normalised(rows: Any, gain: Any, shift: Any, eps: float) -> Tuple[Any, Any, Any]:
