@@ -127,14 +127,16 @@ class use_backend:
 def fusible(plain: Callable[..., Any]) -> Callable[..., Any]:
     """Decorate a function of arrays whose work a backend may do by a faster body of its name.
 
-    The plain body is the one that is read, and what the tests hold the faster ones against; it
-    stands in for every backend that has none.
+    The plain body is the one that is read, and what the tests hold the faster ones against. It
+    stands in where a backend has none, and where its body returns NotImplemented for operands.
     """
     name = plain.__name__
 
     @functools.wraps(plain)
     def computed(*operands: Any) -> Any:
-        return xp.fused.get(name, plain)(*operands)
+        body = xp.fused.get(name)
+        result = NotImplemented if body is None else body(*operands)
+        return plain(*operands) if result is NotImplemented else result
 
     return computed
 

@@ -11,6 +11,7 @@ import builtins
 import math
 import operator
 import warnings
+from functools import lru_cache
 from math import prod
 from typing import Any, Callable, Dict, List
 
@@ -21,12 +22,11 @@ if int(np.__version__.split(".")[0]) < 2:        # before the names that only Nu
                       "with  python3 -m pip install --upgrade numpy,  or choose the backend "
                       "'python'")
 
-from numpy import (abs, add, all, any, argmax, concat, cos, divide, equal, exp, expand_dims,
+from numpy import (abs, add, all, any, argmax, concat, cos, divide, empty, equal, exp, expand_dims,
                    float32, float64, greater, greater_equal, inf, int64, isdtype, isfinite, isnan,
-                   less, less_equal, log, logical_and, logical_not, logical_or, matmul,
-                   matrix_transpose, max, maximum, min, minimum, multiply, nan, negative, not_equal,
-                   ones_like, permute_dims, pi, reshape, sin, sqrt, square, squeeze, stack,
-                   subtract, sum, tanh, zeros_like)
+                   less, less_equal, log, logical_and, logical_not, logical_or, matmul, maximum,
+                   min, minimum, multiply, nan, negative, not_equal, ones_like, pi, sin, sqrt,
+                   square, squeeze, stack, subtract, tanh, zeros_like)
 from numpy import bool as bool
 from numpy import broadcast_to as broadcast_to
 from numpy import ndarray as Array
@@ -44,7 +44,6 @@ warnings.filterwarnings("ignore", ".* encountered in ", RuntimeWarning, r"tinyfo
 keep_freed_memory()
 
 DEFAULT_FLOAT = "float32"
-fused: Dict[str, Callable[..., Any]] = {}       # faster bodies of plain computations, by name
 
 
 def asarray(obj: Any, dtype: Any = None) -> Any:
@@ -118,6 +117,64 @@ def pow(x: Any, y: Any) -> Any:
     if type(y) in (int, float) and y in (2, 3) and getattr(x, "dtype", None) in (float32, float64):
         return x * x if y == 2 else x * x * x
     return np.pow(x, y)
+
+
+# What NumPy's functions do with an array, without what they spend on finding out that it is one.
+
+def reshape(x: Any, shape: Any) -> Any:
+    """The same elements in the same order under another shape; one length may be -1."""
+    return x.reshape(shape) if type(x) is Array else np.reshape(x, shape)
+
+
+def permute_dims(x: Any, axes: Any) -> Any:
+    """Axis `axes[i]` of `x` becomes axis i of the result."""
+    return x.transpose(axes) if type(x) is Array and axes else np.permute_dims(x, axes)
+
+
+def matrix_transpose(x: Any) -> Any:
+    """The last two axes exchanged; ValueError for fewer than two."""
+    if type(x) is Array and x.ndim > 1:
+        return x.swapaxes(-1, -2)
+    return np.matrix_transpose(x)
+
+
+@lru_cache(maxsize=256)
+def _ones(length: int, dtype: Any) -> Any:
+    """Ones for products that are sums; nobody writes into them."""
+    vector = np.ones(length, dtype)
+    vector.flags.writeable = False
+    return vector
+
+
+def sum(x: Any, axis: Any = None, keepdims: Any = False) -> Any:
+    """The sum along the axes; a count of the true elements for a bool array.
+
+    Of floats, sums over the last axis and over the first axes are products with ones, which are
+    four to six times as fast as NumPy's own sums.
+    """
+    if type(x) is Array and x.ndim > 1 and x.dtype.kind == "f" and x.flags.c_contiguous and x.size:
+        shape = x.shape
+        if axis == -1 or axis == (-1,) or axis == x.ndim - 1:
+            total = x.reshape(-1, shape[-1]) @ _ones(shape[-1], x.dtype)
+            return total.reshape(shape[:-1] + (1,) if keepdims else shape[:-1])
+        first = 1 if axis == 0 else len(axis) if type(axis) is tuple else 0
+        if 0 < first < x.ndim and (axis == 0 or axis == tuple(range(first))):
+            total = _ones(prod(shape[:first]), x.dtype) @ x.reshape(-1, prod(shape[first:]))
+            return total.reshape((1,) * first + shape[first:] if keepdims else shape[first:])
+    return np.sum(x, axis=axis, keepdims=keepdims)
+
+
+def max(x: Any, axis: Any = None, keepdims: Any = False) -> Any:
+    """The largest element along the axes; nan if any is nan, ValueError if there is none.
+
+    Along the last axis it is read from where `argmax` says, which NumPy finds several times faster.
+    """
+    if type(x) is Array and axis == -1 and x.ndim > 1 and x.size and x.flags.c_contiguous:
+        shape = x.shape
+        places = x.reshape(-1, shape[-1]).argmax(axis=-1)
+        places += np.arange(0, x.size, shape[-1])
+        return x.reshape(-1).take(places).reshape(shape[:-1] + (1,) if keepdims else shape[:-1])
+    return np.max(x, axis=axis, keepdims=keepdims)
 
 
 def _per_line(x: Any, total: Any) -> int:
@@ -329,3 +386,6 @@ class Generator:
             raise ValueError(f"bits16: cannot draw {n} numbers")
         buffer = self.draws.bytes(4 * ((n + 1) // 2)) if n else b""
         return np.frombuffer(buffer, "<u2")[:n]
+
+
+from tinyformer.arrays.numpy_fused import fused  # noqa: E402     which is made of the names above

@@ -30,6 +30,7 @@ _enabled: ContextVar[bool] = ContextVar("grad_enabled", default=True)
 _observer: ContextVar[Optional[Observer]] = ContextVar("observer", default=None)
 _numbers = count()
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_own_files: Set[str] = set()            # those of this package that were met in a walk of frames
 
 Version = list[int]     # one number: how often the data was replaced; shared where memory is shared
 
@@ -116,9 +117,19 @@ class Node:
 def calling_line() -> Tuple[str, int]:
     """The file and line of the nearest caller outside this package."""
     frame = sys._getframe(2)
-    while frame.f_back and frame.f_code.co_filename.startswith(_PACKAGE):
+    file = frame.f_code.co_filename
+    while frame.f_back is not None and (file in _own_files or _is_own(file)):
         frame = frame.f_back
-    return frame.f_code.co_filename, frame.f_lineno
+        file = frame.f_code.co_filename
+    return file, frame.f_lineno
+
+
+def _is_own(file: str) -> bool:
+    """Whether a source file belongs to this package; if so, it is remembered."""
+    if file.startswith(_PACKAGE):
+        _own_files.add(file)
+        return True
+    return False
 
 
 def nodes_below(root: Node) -> List[Node]:
@@ -133,7 +144,7 @@ def nodes_below(root: Node) -> List[Node]:
     while stack:
         for edges in checked_edges(stack.pop()):
             for below in edges.targets:
-                if isinstance(below, Node) and below not in found:
+                if type(below) is Node and below not in found:
                     found.add(below)
                     stack.append(below)
     return sorted(found, key=attrgetter("number"))
@@ -172,12 +183,13 @@ def unbroadcast(g: Any, shape: Tuple[int, ...]) -> Any:
 
 def fitted(g: Any, target: Any, node: Node) -> Any:
     """A gradient in the shape and dtype of the operand that it belongs to."""
-    like = target if isinstance(target, Node) else target.data
+    like = target if type(target) is Node else target._data
     if type(g) is not xp.Array:                    # NumPy's reductions to no axes give scalars
         g = xp.asarray(g)
-    if g.shape != like.shape:
-        g = unbroadcast(g, like.shape)
-    if g.shape != like.shape or g.dtype != like.dtype:
+    shape = like.shape
+    if g.shape != shape:
+        g = unbroadcast(g, shape)
+    if g.dtype is not like.dtype and g.dtype != like.dtype or g.shape != shape:
         raise RuntimeError(
             f"the gradient of {node} has shape {tuple(g.shape)} and dtype {g.dtype}, but its "
             f"operand has shape {tuple(like.shape)} and dtype {like.dtype}: the vector-Jacobian "
@@ -237,7 +249,8 @@ class Table:
 
     def pop(self, node: Node) -> Any:
         """Take out the gradient of a node; None if it received none."""
-        self.owned.discard(node)
+        if self.owned:
+            self.owned.discard(node)
         return self.sums.pop(node, None)
 
     def rest(self) -> List[Tuple[Any, Any]]:

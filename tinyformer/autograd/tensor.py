@@ -442,24 +442,27 @@ def record(name: str, data: Any, *edges: Tuple[Any, Optional[Callable[[Any], Any
     if observer is not None:
         observer(name, data)
     kept: List[Edges] = []
-    read: List[Tensor] = []
+    read: List[Tuple[Version, int]] = []
     for operands, vjp in edges:
         joint = type(operands) is tuple
-        group = operands if joint else (operands,)
         targets: List[Any] = []
         wanted = False
-        for operand in group:
+        for operand in operands if joint else (operands,):
             if operand._data.dtype is not dtype:
                 _check_dtypes(name, operand._data.dtype, dtype)
-            targets.append((operand._node or operand) if operand._requires_grad else None)
-            wanted = wanted or operand._requires_grad
-        read += group
+            version = operand._version
+            read.append((version, version[0]))
+            if operand._requires_grad:
+                targets.append(operand._node or operand)
+                wanted = True
+            else:
+                targets.append(None)
         if wanted and recording and vjp is not None:
             kept.append(Edges(targets, vjp, joint))
     if kept:
-        read.append(result)
+        read.append((result._version, result._version[0]))
         result._requires_grad = True
-        result._node = Node(name, data, kept, [(each._version, each._version[0]) for each in read])
+        result._node = Node(name, data, kept, read)
     return result
 
 

@@ -1,8 +1,9 @@
 """Gradient descent, and Adam, which gives every number its own rate.
 
-Each optimiser is one formula, `update`: from a parameter p and its gradient g it makes the new p,
-with whatever it remembers of earlier steps. Everything else is the same for all: who is updated,
-who is decayed, and how the memory gets into a checkpoint.
+Each optimiser is one formula, `update`: from parameters p and their gradients g it makes the new p,
+with whatever it remembers of earlier steps. The formula takes one number at a time, so that all
+parameters are laid end to end and updated at once. Everything else is the same for all: who is
+updated, who is decayed, and how the memory gets into a checkpoint.
 
 Weight decay pulls weights towards 0. Only parameters of two or more axes are decayed (the matrices
 of Linear and Embedding); a bias or the gain of a norm has a job at its value, and is left alone. A
@@ -19,6 +20,8 @@ from tinyformer.arrays.backend import fusible
 from tinyformer.autograd import Tensor
 
 Parameters = Iterable[Union[Tensor, Tuple[str, Tensor]]]
+Names = Tuple[str, ...]
+Memory = Dict[str, Any]             # what is remembered of some parameters, by kind
 
 
 class Optimiser:
@@ -29,36 +32,72 @@ class Optimiser:
     settings that make no sense or for no parameters at all.
     """
 
-    memories: Tuple[str, ...] = ()      # the names of what is remembered per parameter
-
     def __init__(self, parameters: Parameters, **settings: float) -> None:
         self.parameters = named(parameters)
         self.settings = settings
         self.steps = {name: 0 for name in self.parameters}
-        self.memory: Dict[str, Dict[str, Any]] = {kind: {} for kind in self.memories}
+        self.memory: Dict[Names, Memory] = {}
         if not self.parameters:
             raise ValueError("there are no parameters to optimise")
         for setting, value in settings.items():
             if not 0 <= value < (1 if setting in ("momentum", "beta1", "beta2") else math.inf):
                 raise ValueError(f"{setting}={value} makes no sense in {type(self).__name__}")
 
+    @property
+    def memories(self) -> Tuple[str, ...]:
+        """The names of what is remembered of a parameter."""
+        return ()
+
     def step(self, lr: Optional[float] = None) -> None:
         """Update every parameter that has a gradient, at the rate `lr` (by default the one set)."""
         rate = self.settings["lr"] if lr is None else lr
+        alike: Dict[Any, List[str]] = {}
         for name, parameter in self.parameters.items():
             if parameter.grad is not None:
                 self.steps[name] += 1
-                decay = self.settings["weight_decay"] if parameter.ndim >= 2 else 0.0
-                parameter.data = self.update(name, parameter.data, parameter.grad.data, rate, decay)
+                alike.setdefault((self.steps[name], parameter.ndim >= 2, parameter.data.dtype),
+                                 []).append(name)
+        for (steps, decayed, _), names in alike.items():
+            parameters = [self.parameters[name] for name in names]
+            decay = self.settings["weight_decay"] if decayed else 0.0
+            gradients = [each.grad.data for each in parameters if each.grad is not None]
+            moved = self.update(joined([each.data for each in parameters]), joined(gradients),
+                                self.remembered(tuple(names)), steps, rate, decay)
+            for parameter, part in zip(parameters, parted(moved, parameters)):
+                parameter.data = part
 
-    def update(self, name: str, p: Any, g: Any, lr: float, decay: float) -> Any:
-        """The new value of the parameter `name`, whose value is `p` and whose gradient is `g`."""
+    def update(self, p: Any, g: Any, memory: Memory, steps: int, lr: float, decay: float) -> Any:
+        """The new values of the numbers `p` with the gradients `g`, updated for the `steps`-th
+        time. `memory` has what is remembered of them, and is given what is to be."""
         raise NotImplementedError
 
-    def remembered(self, kind: str, name: str, p: Any) -> Any:
-        """What is remembered of the parameter `name`: zeros before its first step."""
-        known = self.memory[kind].get(name)
-        return xp.zeros_like(p) if known is None else known
+    def remembered(self, names: Names) -> Memory:
+        """What is remembered of these parameters, laid end to end: zeros before their first step.
+
+        The same parameters are updated together step after step. When they are not, what is
+        remembered of each is found and joined anew.
+        """
+        if names not in self.memory:
+            known = self.parted_memory()
+            for others in [each for each in self.memory if not set(each).isdisjoint(names)]:
+                del self.memory[others]
+                for name in set(others).difference(names):
+                    self.memory[(name,)] = {kind: joined([array])
+                                            for kind, array in known[name].items()}
+            self.memory[names] = {kind: joined([
+                known[name][kind] if name in known else xp.zeros_like(self.parameters[name].data)
+                for name in names]) for kind in self.memories}
+        return self.memory[names]
+
+    def parted_memory(self) -> Dict[str, Memory]:
+        """What is remembered of each parameter, in its shape."""
+        known: Dict[str, Memory] = {}
+        for names, memory in self.memory.items():
+            parameters = [self.parameters[name] for name in names]
+            for kind, flat in memory.items():
+                for name, array in zip(names, parted(flat, parameters)):
+                    known.setdefault(name, {})[kind] = array
+        return known
 
     def zero_grad(self) -> None:
         """Forget all gradients; `backward()` adds to what it finds."""
@@ -68,8 +107,9 @@ class Optimiser:
     def state_dict(self) -> Dict[str, Any]:
         """What a checkpoint needs: "name", "settings" and "steps" as JSON can hold them, and
         "arrays", the memory, by names such as "first.blocks.0.weight"."""
-        arrays = {f"{kind}.{name}": array for kind, known in self.memory.items()
-                  for name, array in known.items()}
+        arrays = {f"{kind}.{name}": xp.astype(array, array.dtype)
+                  for name, memory in self.parted_memory().items()
+                  for kind, array in memory.items()}
         return {"name": type(self).__name__, "settings": dict(self.settings),
                 "steps": dict(self.steps), "arrays": arrays}
 
@@ -83,14 +123,14 @@ class Optimiser:
             different = sorted(set(state["steps"]) ^ set(self.parameters))
             raise ValueError(f"the state belongs to other parameters: {', '.join(different[:5])} "
                              f"({len(different)} in all) are only in one of the two")
-        memory: Dict[str, Dict[str, Any]] = {kind: {} for kind in self.memories}
+        memory: Dict[Names, Memory] = {}
         for key, array in state["arrays"].items():
             kind, _, name = key.partition(".")
             data = self.parameters[name].data
             if tuple(array.shape) != tuple(data.shape):
                 raise ValueError(f"the state has {key} in shape {tuple(array.shape)}, the "
                                  f"parameter has shape {tuple(data.shape)}")
-            memory[kind][name] = xp.astype(array, data.dtype)
+            memory.setdefault((name,), {})[kind] = joined([xp.astype(array, data.dtype)])
         self.memory, self.steps = memory, dict(state["steps"])
         self.settings = dict(state["settings"])
 
@@ -109,19 +149,21 @@ class SGD(Optimiser):
         g' = g + w p,   v = m v + g',   p = p - lr v
     """
 
-    memories = ("velocity",)
-
     def __init__(self, parameters: Parameters, lr: float, momentum: float = 0.0,
                  weight_decay: float = 0.0) -> None:
         super().__init__(parameters, lr=lr, momentum=momentum, weight_decay=weight_decay)
 
-    def update(self, name: str, p: Any, g: Any, lr: float, decay: float) -> Any:
+    @property
+    def memories(self) -> Tuple[str, ...]:
+        """The velocity, unless there is no momentum."""
+        return ("velocity",) if self.settings["momentum"] else ()
+
+    def update(self, p: Any, g: Any, memory: Memory, steps: int, lr: float, decay: float) -> Any:
         """The formula of the class."""
         if decay:
             g = g + decay * p
-        if self.settings["momentum"]:
-            g = self.settings["momentum"] * self.remembered("velocity", name, p) + g
-            self.memory["velocity"][name] = g
+        if memory:
+            g = memory["velocity"] = self.settings["momentum"] * memory["velocity"] + g
         return p - lr * g
 
 
@@ -136,39 +178,45 @@ class Adam(Optimiser):
     0. Weight decay w is added to the gradient, g + w p, and so is rescaled with it; see AdamW.
     """
 
-    memories = ("first", "second")
-
     def __init__(self, parameters: Parameters, lr: float = 0.001,
                  betas: Sequence[float] = (0.9, 0.999), eps: float = 1e-8,
                  weight_decay: float = 0.0) -> None:
         super().__init__(parameters, lr=lr, beta1=betas[0], beta2=betas[1], eps=eps,
                          weight_decay=weight_decay)
 
-    def update(self, name: str, p: Any, g: Any, lr: float, decay: float) -> Any:
-        """The formula of the class."""
-        return self.adam(name, p, g + decay * p if decay else g, lr)
+    @property
+    def memories(self) -> Tuple[str, ...]:
+        """The means of the gradient and of its square."""
+        return ("first", "second")
 
-    def adam(self, name: str, p: Any, g: Any, lr: float) -> Any:
-        """p - lr M / (sqrt(V) + eps), with the corrections of m and v moved into numbers:
+    def update(self, p: Any, g: Any, memory: Memory, steps: int, lr: float, decay: float) -> Any:
+        """The formula of the class."""
+        return self.adam(p, g + decay * p if decay else g, memory, steps, lr, 1.0)
+
+    def adam(self, p: Any, g: Any, memory: Memory, steps: int, lr: float, keep: float) -> Any:
+        """keep p - lr M / (sqrt(V) + eps), with the corrections of m and v moved into numbers:
 
             M / (sqrt(V) + eps)  =  scale m / (sqrt(v) + eps root),
             root = sqrt(1 - b2^t),   scale = root / (1 - b1^t)
         """
         b1, b2 = self.settings["beta1"], self.settings["beta2"]
-        root = math.sqrt(1 - b2 ** self.steps[name])
-        p, self.memory["first"][name], self.memory["second"][name] = adam_step(
-            p, g, self.remembered("first", name, p), self.remembered("second", name, p), b1, b2,
-            lr * root / (1 - b1 ** self.steps[name]), self.settings["eps"] * root)
+        root = math.sqrt(1 - b2 ** steps)
+        p, memory["first"], memory["second"] = adam_step(
+            p, g, memory["first"], memory["second"], keep, b1, b2,
+            lr * root / (1 - b1 ** steps), self.settings["eps"] * root)
         return p
 
 
 @fusible
-def adam_step(p: Any, g: Any, m: Any, v: Any, b1: float, b2: float, scale: float,
+def adam_step(p: Any, g: Any, m: Any, v: Any, keep: float, b1: float, b2: float, scale: float,
               shift: float) -> Tuple[Any, Any, Any]:
-    """The new parameter and its two moments: the formula of Adam with its numbers worked out."""
+    """The new parameters and their two moments: the formula of Adam with its numbers worked out.
+
+    The moments belong to the optimiser alone: a faster body may write over them.
+    """
     m = b1 * m + (1 - b1) * g
     v = b2 * v + (1 - b2) * (g * g)
-    return p - scale * m / (xp.sqrt(v) + shift), m, v
+    return keep * p - scale * m / (xp.sqrt(v) + shift), m, v
 
 
 class AdamW(Adam):
@@ -182,9 +230,25 @@ class AdamW(Adam):
                  weight_decay: float = 0.01) -> None:
         super().__init__(parameters, lr, betas, eps, weight_decay)
 
-    def update(self, name: str, p: Any, g: Any, lr: float, decay: float) -> Any:
+    def update(self, p: Any, g: Any, memory: Memory, steps: int, lr: float, decay: float) -> Any:
         """The formula of the class."""
-        return self.adam(name, p * (1 - lr * decay) if decay else p, g, lr)
+        return self.adam(p, g, memory, steps, lr, 1 - lr * decay)
+
+
+def joined(arrays: Sequence[Any]) -> Any:
+    """All numbers of the arrays end to end, in a new array of one axis."""
+    return xp.concat([xp.reshape(array, (-1,)) for array in arrays])
+
+
+def parted(flat: Any, like: Sequence[Tensor]) -> List[Any]:
+    """What was laid end to end, in the shapes of the tensors again."""
+    parts, start = [], 0
+    for tensor in like:
+        shape = tensor.data.shape
+        stop = start + math.prod(shape)
+        parts.append(xp.reshape(flat[start:stop], shape))
+        start = stop
+    return parts
 
 
 def named(parameters: Parameters) -> Dict[str, Tensor]:

@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from typing import Any, Callable, Dict, Tuple
 
 
-def adam_step(p: Array, g: Array, m: Array, v: Array, b1: float, b2: float, scale: float,
-              shift: float) -> Tuple[Array, Array, Array]:
+def adam_step(p: Array, g: Array, m: Array, v: Array, keep: float, b1: float, b2: float,
+              scale: float, shift: float) -> Tuple[Array, Array, Array]:
     """`training.optimisers.adam_step` in three loops."""
     c1, c2 = 1 - b1, 1 - b2
     first = [b1 * a + c1 * b for a, b in zip(m.values, g.values)]
     second = [b2 * a + c2 * (b * b) for a, b in zip(v.values, g.values)]
-    moved = [a - scale * b / (sqrt(c) + shift) for a, b, c in zip(p.values, first, second)]
+    moved = [keep * a - scale * b / (sqrt(c) + shift) for a, b, c in zip(p.values, first, second)]
     return (Array(moved, p.shape, "float"), Array(first, p.shape, "float"),
             Array(second, p.shape, "float"))
 

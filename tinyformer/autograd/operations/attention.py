@@ -9,14 +9,16 @@ from __future__ import annotations
 import math
 
 from tinyformer.arrays import xp
+from tinyformer.arrays.backend import fusible
 from tinyformer.autograd.operations.dropout import keep_factors
-from tinyformer.autograd.operations.operands import as_tensor, check_broadcast, floats, is_float
+from tinyformer.autograd.operations.operands import (as_tensor, broadcast_shape, check_broadcast,
+                                                     floats, is_float)
 from tinyformer.autograd.operations.probabilities import softmax_vjp
 from tinyformer.autograd.tensor import Tensor, record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Optional
+    from typing import Any, Optional, Tuple
 
 LOWEST = -1e30          # finite, and below any score that is not minus infinity
 
@@ -43,6 +45,33 @@ def causal_mask(queries: int, keys: int) -> Any:
     return xp.arange(keys) <= ends
 
 
+@fusible
+def attend(q: Any, k: Any, v: Any, added: Any, factors: Any) -> Tuple[Any, Any]:
+    """The weights P = softmax(q k^T + added) of each query, and what it mixes, (P factors) v.
+
+    `added`, which stretches to the scores, and `factors`, those of dropout, may be None.
+    """
+    scores = xp.matmul(q, xp.matrix_transpose(k))
+    weights = attention_weights(scores if added is None else scores + added)
+    return weights, xp.matmul(weights if factors is None else weights * factors, v)
+
+
+@fusible
+def attend_vjp(g: Any, q: Any, k: Any, v: Any, weights: Any, factors: Any, mixture: Any,
+               scores_too: bool) -> Tuple[Any, ...]:
+    """The gradients of q, k, v, and of the scores where wanted, given g, that of the mixture O.
+
+    With O = P v: dv = P^T g and dP = g v^T; through the softmax dS = P (dP - rowsum(dP P)); then
+    dq = dS k and dk = dS^T q. Dropout multiplies P and dP by the same factors.
+    """
+    d_weights = xp.matmul(g, xp.matrix_transpose(v))
+    d_scores = softmax_vjp(d_weights if factors is None else d_weights * factors, weights)
+    mixed = weights if factors is None else weights * factors
+    gradients = (xp.matmul(d_scores, k), xp.matmul(xp.matrix_transpose(d_scores), q),
+                 xp.matmul(xp.matrix_transpose(mixed), g))
+    return (*gradients, d_scores) if scores_too else gradients
+
+
 def masked_softmax(scores: Tensor, allowed: Any = None) -> Tensor:
     """The weights of attention alone: the softmax of each row of scores (..., T, S), over the keys
     where the bools `allowed` are true. A row that may look nowhere gets zeros.
@@ -67,39 +96,34 @@ def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn
     t of T see the keys up to t + S - T: the last sees all (PyTorch aligns the first ones instead).
     `scale` is 1 / sqrt(K) unless given. A row that may look nowhere gives zeros, forward and
     backward. Raises ValueError naming the shapes that do not fit.
-
-    With P the weights, O = P V: dV = P^T G and dP = G V^T; through the softmax
-    dS = P (dP - rowsum(dP P)); then dQ = scale dS K and dK = scale dS^T Q. Dropout multiplies P and
-    dP by the same factors.
     """
     query, key, value = floats(query), floats(key), floats(value)
     mask = None if attn_mask is None else as_tensor(attn_mask)
     _check_shapes(query, key, value, mask)
     scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
     q, k, v = query.data * scale, key.data, value.data
-    scores = xp.matmul(q, xp.matrix_transpose(k))
     additive = mask is not None and is_float(mask)
-    if mask is not None:
-        scores = scores + (mask.data if additive else closed(mask.data, scores.dtype))
+    added = None if mask is None else mask.data if additive else closed(mask.data, q.dtype)
     if is_causal:
-        scores = scores + closed(causal_mask(q.shape[-2], k.shape[-2]), scores.dtype)
-    weights = attention_weights(scores)
-    factors = keep_factors(tuple(weights.shape), dropout_p, weights.dtype) if dropout_p else None
-    mixed = weights if factors is None else weights * factors
+        future = closed(causal_mask(q.shape[-2], k.shape[-2]), q.dtype)
+        added = future if added is None else added + future
+    factors = None
+    if dropout_p:
+        leading = broadcast_shape(q.shape[:-2], k.shape[:-2])
+        scores = (*leading, q.shape[-2], k.shape[-2])
+        factors = keep_factors(scores if added is None else broadcast_shape(scores, added.shape),
+                               dropout_p, q.dtype)
+    weights, mixture = attend(q, k, v, added, factors)
 
     def vjp(g: Any) -> Any:
-        """dQ, dK and dV, and dS for an additive mask, as derived above."""
-        d_mixed = xp.matmul(g, xp.matrix_transpose(v))
-        d_scores = softmax_vjp(d_mixed if factors is None else d_mixed * factors, weights)
-        d_query = xp.matmul(d_scores, k) * scale
-        d_key = xp.matmul(xp.matrix_transpose(d_scores), q)
-        d_value = xp.matmul(xp.matrix_transpose(mixed), g)
-        return (d_query, d_key, d_value, d_scores) if additive else (d_query, d_key, d_value)
+        """dQ = scale dq, dK and dV, and dS for an additive mask."""
+        dq, *others = attend_vjp(g, q, k, v, weights, factors, mixture, additive)
+        return (dq * scale, *others)
 
     edges: Any = [((query, key, value, mask) if additive else (query, key, value), vjp)]
     if mask is not None and not additive:
         edges.append((mask, None))
-    return record("scaled_dot_product_attention", xp.matmul(mixed, v), *edges)
+    return record("scaled_dot_product_attention", mixture, *edges)
 
 
 def _check_shapes(query: Tensor, key: Tensor, value: Tensor, mask: Optional[Tensor]) -> None:

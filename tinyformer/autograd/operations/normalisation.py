@@ -50,6 +50,8 @@ def layer_norm(x: Tensor, normalized_shape: Union[int, Sequence[int]],
     """
     shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
     x = floats(x)
+    weight = None if weight is None else floats(weight)
+    bias = None if bias is None else floats(bias)
     _check_shapes(shape, x, weight, bias)
     whole, width = x.data.shape, prod(shape)
     learned = [(each, None if each is None else xp.reshape(each.data, (width,)))

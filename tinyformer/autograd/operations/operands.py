@@ -52,6 +52,14 @@ def check_broadcast(name: str, one: Any, two: Any) -> None:
                          "right, each pair of lengths must be equal or one of them 1")
 
 
+def broadcast_shape(one: Any, two: Any) -> Tuple[int, ...]:
+    """The shape to which two shapes that broadcast are stretched."""
+    longer, shorter = (one, two) if len(one) >= len(two) else (two, one)
+    extra = len(longer) - len(shorter)
+    return tuple(longer[:extra]) + tuple(q if p == 1 else p
+                                         for p, q in zip(longer[extra:], shorter))
+
+
 def _beside(value: Any, tensor: Tensor) -> Tensor:
     """A number in the dtype of the tensor that it meets; other things as their own dtype."""
     if getattr(value, "shape", None) == () and hasattr(value, "item"):      # a NumPy scalar

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from tinyformer.arrays import xp
+from tinyformer.arrays.backend import fusible
 from tinyformer.autograd.operations.operands import as_tensor, floats
 from tinyformer.autograd.tensor import Tensor, record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, Tuple
 
 
 def softmax_vjp(g: Any, y: Any, axis: int = -1) -> Any:
@@ -42,6 +43,30 @@ def log_softmax(x: Tensor, axis: int = -1) -> Tensor:
                   (x, lambda g: g - xp.exp(y) * xp.sum(g, axis=axis, keepdims=True)))
 
 
+@fusible
+def surprise(rows: Any, classes: Any, smoothing: float) -> Tuple[Any, Any]:
+    """-sum_k q_k ln p_k of each row of scores (N, V), as (N, 1), and p = softmax(rows), (N, V).
+
+    q is 1 - s on the class (N, 1) of the row plus s / V everywhere, s the smoothing. With z the
+    scores less their largest, ln p_k = z_k - ln sum exp(z), and since q sums to 1 the loss is
+    ln sum exp(z) - (1 - s) z_class - s mean(z).
+    """
+    shifted = rows - xp.max(rows, axis=-1, keepdims=True)
+    e = xp.exp(shifted)
+    total = xp.sum(e, axis=-1, keepdims=True)
+    losses = xp.log(total) - (1 - smoothing) * xp.take_along_axis(shifted, classes, axis=-1)
+    if smoothing:
+        losses = losses - smoothing * xp.mean(shifted, axis=-1, keepdims=True)
+    return losses, e / total
+
+
+@fusible
+def surprise_vjp(g: Any, p: Any, classes: Any, smoothing: float) -> Any:
+    """The gradient of the scores: (p - q) g, with g (N, 1) that of the losses."""
+    gradient = p * g + xp.scatter_along_axis(p.shape, classes, g * (smoothing - 1), axis=-1)
+    return gradient - g * (smoothing / p.shape[-1]) if smoothing else gradient
+
+
 def cross_entropy(logits: Tensor, targets: Any, ignore_index: int = -100,
                   label_smoothing: float = 0.0, reduction: str = "mean") -> Tensor:
     """-ln of the probability that softmax(logits) gives to the targets, in nats.
@@ -52,37 +77,24 @@ def cross_entropy(logits: Tensor, targets: Any, ignore_index: int = -100,
     2016, section 7).
 
     With q that distribution and p = softmax(logits), the loss of one row is -sum_k q_k ln p_k and
-    its gradient p - q. Raises ValueError for shapes that do not fit, IndexError for a target
-    outside V.
+    its gradient p - q, see `surprise`. Raises ValueError for shapes that do not fit, IndexError for
+    a target outside V.
     """
     logits, targets = floats(logits), as_tensor(targets)
     scores, classes = logits.data, targets.data
     _check_targets(logits, classes, ignore_index, label_smoothing, reduction)
-    width = scores.shape[-1]
-    rows = xp.reshape(scores, (classes.size, width))
+    rows = xp.reshape(scores, (classes.size, scores.shape[-1]))
     classes = xp.reshape(classes, (-1, 1))
     counted = xp.astype(classes != ignore_index, rows.dtype)
     classes = xp.where(classes == ignore_index, xp.zeros_like(classes), classes)
 
-    shifted = rows - xp.max(rows, axis=-1, keepdims=True)
-    e = xp.exp(shifted)
-    total = xp.sum(e, axis=-1, keepdims=True)
-    losses = xp.log(total) - (1 - label_smoothing) * xp.take_along_axis(shifted, classes, axis=-1)
-    if label_smoothing:
-        losses = losses - label_smoothing * xp.mean(shifted, axis=-1, keepdims=True)
+    losses, p = surprise(rows, classes, label_smoothing)
     weights = counted if reduction == "sum" else counted / max(float(xp.sum(counted)), 1.0)
-
-    def vjp(g: Any) -> Any:
-        """(p - q) g for every row that counts, p the softmax and q the smoothed target."""
-        scale = weights * g
-        gradient = e * (scale / total) + xp.scatter_along_axis(
-            rows.shape, classes, scale * (label_smoothing - 1), axis=-1)
-        if label_smoothing:
-            gradient = gradient - scale * (label_smoothing / width)
-        return xp.reshape(gradient, scores.shape)
-
     picked = xp.where(counted > 0, losses, xp.zeros_like(losses))
-    return record("cross_entropy", xp.sum(picked * weights), (logits, vjp), (targets, None))
+    return record(
+        "cross_entropy", xp.sum(picked * weights),
+        (logits, lambda g: xp.reshape(surprise_vjp(weights * g, p, classes, label_smoothing),
+                                      scores.shape)), (targets, None))
 
 
 def _check_targets(logits: Tensor, classes: Any, ignore_index: int, label_smoothing: float,

@@ -1,0 +1,252 @@
+"""Faster bodies, in NumPy, of the computations that a transformer spends its time on.
+
+Each has the name and the meaning of a plain function, where the formula is derived; here stands
+only how it is done. Two ideas serve all of them. Results are written into arrays that are there
+already (`out=`, `+=`), so that a formula of ten steps needs one or two arrays instead of ten. And
+long arrays are worked through in pieces of `PIECE` numbers, all steps on one piece before the next:
+a piece stays in the processor's cache, where a pass over it costs a third.
+"""
+
+from __future__ import annotations
+
+from tinyformer.arrays.numpy_backend import (
+    arange, divide, empty, erf, exp, log, matmul, max, maximum, multiply, sqrt, square, subtract,
+    sum, take_along_axis, zeros)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable, Dict, Iterator, Tuple
+
+PIECE = 1 << 14             # numbers: 64 kB of float32, so that four such arrays fit the cache
+LOWEST = -1e30              # as in `attention_weights`
+
+
+def pieces(length: int, width: int = 1) -> Iterator[slice]:
+    """Slices of `length` rows of `width` numbers, at most PIECE numbers each, but whole rows."""
+    step = PIECE // width or 1
+    for start in range(0, length, step):
+        yield slice(start, start + step)
+
+
+def affine(rows: Any, w: Any, b: Any) -> Any:
+    """`operations.products.affine`: the bias is added where the product stands."""
+    y = matmul(rows, w.T)
+    if b is not None:
+        y += b
+    return y
+
+
+def gelu_tanh(a: Any) -> Tuple[Any, Any]:
+    """`operations.elementwise.gelu_tanh`, with the constants 2 sqrt(2/pi) and 0.044715 times it."""
+    return _value_and_slope(a, _gelu_tanh)
+
+
+def gelu_exact(a: Any) -> Tuple[Any, Any]:
+    """`operations.elementwise.gelu_exact`."""
+    return _value_and_slope(a, _gelu_exact)
+
+
+def _value_and_slope(a: Any, formula: Callable[..., None]) -> Tuple[Any, Any]:
+    """The arrays y and slope that `formula(a, y, slope)` fills, piece by piece."""
+    y, slope = empty(a.shape, a.dtype), empty(a.shape, a.dtype)
+    flat, flat_y, flat_slope = a.reshape(-1), y.reshape(-1), slope.reshape(-1)
+    for part in pieces(a.size):
+        formula(flat[part], flat_y[part], flat_slope[part])
+    return y, slope
+
+
+TWICE = 1.5957691216057308
+CUBIC = TWICE * 0.044715
+
+
+def _gelu_tanh(a: Any, y: Any, slope: Any) -> None:
+    square(a, out=slope)
+    p = slope * -CUBIC
+    p -= TWICE
+    p *= a
+    exp(p, out=p)
+    p += 1
+    divide(1, p, out=p)
+    multiply(a, p, out=y)
+    slope *= 3 * CUBIC
+    slope += TWICE
+    slope *= y
+    slope -= slope * p
+    slope += p
+
+
+def _gelu_exact(a: Any, y: Any, slope: Any) -> None:
+    below = erf(a * 0.5 ** 0.5)
+    below += 1
+    below *= 0.5
+    square(a, out=slope)
+    slope *= -0.5
+    exp(slope, out=slope)
+    slope *= 0.3989422804014327             # 1 / sqrt(2 pi)
+    slope *= a
+    slope += below
+    multiply(a, below, out=y)
+
+
+def normalised(rows: Any, gain: Any, shift: Any, eps: float) -> Tuple[Any, Any, Any]:
+    """`operations.normalisation.normalised`."""
+    y, normal = empty(rows.shape, rows.dtype), empty(rows.shape, rows.dtype)
+    deviation = empty((len(rows), 1), rows.dtype)
+    width = rows.shape[1]
+    for part in pieces(*rows.shape):
+        x, centred, out = rows[part], normal[part], y[part]
+        subtract(x, sum(x, -1, True) / width, out=centred)
+        multiply(centred, centred, out=out)
+        variance = divide(sum(out, -1, True), width, out=deviation[part])
+        variance += eps
+        sqrt(variance, out=variance)
+        centred /= variance
+        if gain is None:
+            out[...] = centred
+        else:
+            multiply(centred, gain, out=out)
+        if shift is not None:
+            out += shift
+    return y, normal, deviation
+
+
+def layer_norm_vjp(g: Any, normal: Any, deviation: Any, gain: Any) -> Tuple[Any, Any, Any]:
+    """`operations.normalisation.layer_norm_vjp`."""
+    dx = empty(normal.shape, normal.dtype)
+    width = normal.shape[1]
+    d_gain = zeros((width,), normal.dtype)
+    for part in pieces(*normal.shape):
+        n, out = normal[part], dx[part]
+        product = g[part] * n
+        d_gain += sum(product, 0)
+        if gain is None:
+            h = g[part]
+        else:
+            h = g[part] * gain
+            product *= gain
+        multiply(n, sum(product, -1, True) / width, out=out)
+        subtract(h, out, out=out)
+        out -= sum(h, -1, True) / width
+        out /= deviation[part]
+    return dx, d_gain, sum(g, 0)
+
+
+def _heads(q: Any, k: Any, v: Any) -> Iterator[Tuple[slice, slice]]:
+    """Pieces of attention: some rows of the batch, or some heads of one row."""
+    batch, heads, queries, _ = q.shape
+    keys = k.shape[2]
+    for rows in pieces(batch, heads * queries * keys):
+        for some in pieces(heads, queries * keys * min(rows.stop - rows.start, batch)):
+            yield rows, some
+
+
+def _alike(q: Any, k: Any, v: Any, added: Any) -> bool:
+    """Whether all are (B, H, ...) of one batch, so that they can be cut into pieces."""
+    return (q.ndim == 4 and q.shape[:2] == k.shape[:2] == v.shape[:2]
+            and (added is None or added.ndim <= 4))
+
+
+def _stretched(array: Any, part: Tuple[slice, slice]) -> Any:
+    """The piece of an array that is stretched to (B, H, T, S)."""
+    if array.ndim < 4:
+        return array
+    return array[tuple(slice(None) if length == 1 else each
+                       for each, length in zip(part, array.shape))]
+
+
+def _heads_of(shape: Tuple[int, ...], dtype: Any) -> Any:
+    """An empty array (B, H, T, K) that lies as (B, T, H, K), so that heads join without a copy."""
+    batch, heads, length, width = shape
+    return empty((batch, length, heads, width), dtype).transpose(0, 2, 1, 3)
+
+
+def attend(q: Any, k: Any, v: Any, added: Any, factors: Any) -> Any:
+    """`operations.attention.attend`, some heads at a time: their scores stay in the cache."""
+    if not _alike(q, k, v, added):
+        return NotImplemented
+    weights = empty((*q.shape[:3], k.shape[2]), q.dtype)
+    mixture = _heads_of((*q.shape[:3], v.shape[3]), q.dtype)
+    for part in _heads(q, k, v):
+        scores = matmul(q[part], k[part].swapaxes(2, 3), out=weights[part])
+        if added is not None:
+            scores += _stretched(added, part)
+        largest = max(scores, -1, True)
+        scores -= maximum(largest, LOWEST, out=largest)
+        exp(scores, out=scores)
+        total = sum(scores, -1, True)
+        scores /= maximum(total, 1, out=total)
+        matmul(scores if factors is None else scores * factors[part], v[part], out=mixture[part])
+    return weights, mixture
+
+
+def attend_vjp(g: Any, q: Any, k: Any, v: Any, weights: Any, factors: Any, mixture: Any,
+               scores_too: bool) -> Any:
+    """`operations.attention.attend_vjp`, with a sum over the width of a head in place of one over
+    all keys: since dP = (g v^T) factors and O = (P factors) v, rowsum(dP P) = rowsum(g O)."""
+    if not _alike(q, k, v, None) or g.shape != mixture.shape:
+        return NotImplemented
+    dq, dk, dv = (_heads_of(each.shape, each.dtype) for each in (q, k, v))
+    d_scores = empty(weights.shape, weights.dtype) if scores_too else None
+    along = sum(g * mixture, -1, True)
+    for part in _heads(q, k, v):
+        w, seen = weights[part], g[part]
+        d = matmul(seen, v[part].swapaxes(2, 3), out=None if d_scores is None else d_scores[part])
+        if factors is not None:
+            d *= factors[part]
+        d -= along[part]
+        d *= w
+        matmul(d, k[part], out=dq[part])
+        matmul(d.swapaxes(2, 3), q[part], out=dk[part])
+        mixed = w if factors is None else w * factors[part]
+        matmul(mixed.swapaxes(2, 3), seen, out=dv[part])
+    return (dq, dk, dv, d_scores) if scores_too else (dq, dk, dv)
+
+
+def surprise(rows: Any, classes: Any, smoothing: float) -> Tuple[Any, Any]:
+    """`operations.probabilities.surprise`."""
+    losses, p = empty((len(rows), 1), rows.dtype), empty(rows.shape, rows.dtype)
+    for part in pieces(*rows.shape):
+        z, chosen = p[part], classes[part]
+        subtract(rows[part], max(rows[part], -1, True), out=z)
+        out = multiply(take_along_axis(z, chosen, -1), smoothing - 1, out=losses[part])
+        if smoothing:
+            out -= sum(z, -1, True) * (smoothing / z.shape[1])
+        exp(z, out=z)
+        total = sum(z, -1, True)
+        z /= total
+        out += log(total)
+    return losses, p
+
+
+def surprise_vjp(g: Any, p: Any, classes: Any, smoothing: float) -> Any:
+    """`operations.probabilities.surprise_vjp`."""
+    gradient = p * g
+    if smoothing:
+        gradient -= g * (smoothing / p.shape[1])
+    gradient[arange(len(p)), classes[:, 0]] -= g[:, 0] * (1 - smoothing)
+    return gradient
+
+
+def adam_step(p: Any, g: Any, m: Any, v: Any, keep: float, b1: float, b2: float, scale: float,
+              shift: float) -> Tuple[Any, Any, Any]:
+    """`training.optimisers.adam_step`, m and v written over."""
+    moved, kept = empty(p.shape, p.dtype), empty(PIECE, p.dtype)
+    for part in pieces(len(p)):
+        x, one, two = moved[part], m[part], v[part]
+        one *= b1
+        one += multiply(g[part], 1 - b1, out=x)
+        two *= b2
+        multiply(g[part], g[part], out=x)
+        x *= 1 - b2
+        two += x
+        sqrt(two, out=x)
+        x += shift
+        divide(one, x, out=x)
+        x *= -scale
+        x += multiply(p[part], keep, out=kept[:len(x)])
+    return moved, m, v
+
+
+fused: Dict[str, Callable[..., Any]] = {each.__name__: each for each in (
+    affine, gelu_tanh, gelu_exact, normalised, layer_norm_vjp, attend, attend_vjp, surprise,
+    surprise_vjp, adam_step)}
