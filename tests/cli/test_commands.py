@@ -6,10 +6,12 @@ import json
 import math
 import pathlib
 import re
+import signal
 
 import pytest
 
 from tinyformer.cli import corpus
+from tinyformer.training.loop import Trainer
 
 
 def losses(folder: pathlib.Path, run: str) -> list:
@@ -45,6 +47,32 @@ def test_both_engines_train_alike(tiny):
     pure, fast = losses(tiny.folder, "pure"), losses(tiny.folder, "fast")
     assert len(pure) == 50
     assert max(abs(p - q) for p, q in zip(pure, fast)) < 1e-9
+
+
+def test_profile_shows_where_the_time_went_and_changes_nothing(tiny, backend):
+    plain = tiny.train("--name", "plain", "--dropout", "0.1", backend=backend)
+    result = tiny.train("--name", "seen", "--dropout", "0.1", "--profile", backend=backend)
+    assert result.status == 0, result.err
+    assert losses(tiny.folder, "seen") == losses(tiny.folder, "plain")
+    assert re.search(r"^6 steps in \d+\.\d\d s; a step, times in milliseconds$", result.out, re.M)
+    assert re.search(r"^linear +7 +\d+\.\d\d +\d+\.\d\d +\d+\.\d\d +\d+\.\d% +\d+% ", result.out,
+                     re.M)
+    assert "steps in" not in plain.out
+
+
+def test_profile_of_a_run_that_was_stopped_and_of_one_that_goes_on(tiny, monkeypatch):
+    advance = Trainer._advance
+
+    def interrupted(trainer):
+        advance(trainer)
+        if trainer.step == 4:
+            signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(Trainer, "_advance", interrupted)
+    result = tiny.train("--profile")
+    assert result.status == 130 and "stopped after step 4 of 6" in result.err
+    assert "\n4 steps in" in result.out
+    assert "\n2 steps in" in tiny("train", "--resume", "run-1", "--profile").out
 
 
 def test_another_seed_is_another_run(tiny):

@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import dataclasses
-import importlib.util
 import os
 import shlex
 import sys
@@ -19,7 +18,7 @@ import time
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 from tinyformer import functional as F
-from tinyformer.arrays.backend import default_backend
+from tinyformer.arrays.backend import default_backend, has_numpy
 from tinyformer.arrays.stream import manual_seed
 from tinyformer.cli import corpus as corpora
 from tinyformer.cli import runs
@@ -34,6 +33,7 @@ from tinyformer.training.floors import Floor, lowest, ngram_floors
 from tinyformer.training.log import read_log
 from tinyformer.training.loop import LOG, Trainer, mean_loss
 from tinyformer.training.optimisers import AdamW
+from tinyformer.training.profile import profiled
 from tinyformer.training.progress import Progress, clock_text
 from tinyformer.training.schedules import warmup_cosine
 
@@ -74,6 +74,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--resume",
                         metavar="RUN",
                         help="go on with a run that was stopped or killed")
+    parser.add_argument("--profile",
+                        action="store_true",
+                        help="show at the end where the time went, operation by operation; costs "
+                             "about a tenth of it in a model 64 wide, less in a wider one")
     for name, (kind, words) in OPTIONS.items():
         defaults = [f"{size[name]} ({backend})" for backend, size in SIZES.items() if name in size]
         parser.add_argument("--" + name.replace("_", "-"), type=kind, metavar=kind.__name__.upper(),
@@ -106,7 +110,7 @@ def run(arguments: argparse.Namespace) -> int:
     if saved is None and arguments.force:
         runs.clear(folder)
     try:
-        job.trainer.run()
+        train(job.trainer, arguments.profile)
         keep(job, folder)
         report(job, settings, folder, time.monotonic() - begun)
     except BaseException as error:
@@ -118,6 +122,19 @@ def run(arguments: argparse.Namespace) -> int:
                                     f"{job.trainer.how_to_resume}") from None
         raise
     return 0
+
+
+def train(trainer: Trainer, with_profile: bool) -> None:
+    """Run to the end; `with_profile`, show where the time went, also when the run is stopped."""
+    if not with_profile:
+        trainer.run()
+        return
+    try:
+        with profiled() as profile:
+            trainer.run()
+    finally:
+        if profile.steps:
+            print(f"\n{profile}")
 
 
 def keep(job: "Job", folder: str) -> None:
@@ -150,10 +167,9 @@ def choose(given: Dict[str, Any], text: Optional[List[str]]) -> Tuple[RunSetting
     name = given.get("backend") or default_backend()
     if name not in SIZES:
         raise ValueError(f"--backend is numpy or python, not {name!r}")
-    numpy_here = importlib.util.find_spec("numpy") is not None
     why = ("as asked for" if given.get("backend") else
            "NumPy is installed; --backend python does without" if name == "numpy" else
-           "TINYFORMER_BACKEND asks for it" if numpy_here else
+           "TINYFORMER_BACKEND asks for it" if has_numpy() else
            "NumPy is not installed; with it the model would be larger and the run faster")
     settings = {**SIZES[name], "seed": 0, **given, "backend": name,
                 "text": [os.path.abspath(path) for path in text or []]}

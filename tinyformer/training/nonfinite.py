@@ -15,6 +15,8 @@ from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional
 from tinyformer.arrays import xp
 from tinyformer.autograd.engine import observed
 
+ENGINE = ("tinyformer.autograd", "tinyformer.training.profile")     # whose lines explain nothing
+
 
 class Finding(NamedTuple):
     """A tensor that is not finite: the operation that made it, in which module, on which line."""
@@ -72,7 +74,7 @@ def _place(names: Dict[int, str]) -> List[str]:
     while frame is not None and not module:
         owner = frame.f_locals.get("self")
         module = names.get(id(owner), "")
-        if not where and not frame.f_globals.get("__name__", "").startswith("tinyformer.autograd"):
+        if not where and not frame.f_globals.get("__name__", "").startswith(ENGINE):
             where = f"{frame.f_code.co_filename}, line {frame.f_lineno}"
         frame = frame.f_back
     return [module, where]
