@@ -344,8 +344,7 @@ class Tensor:
             raise RuntimeError("assigning a tensor that requires a gradient into another one is "
                                "not supported: build the result with stack(...), concat(...) "
                                "or where(...)")
-        value = value._data if isinstance(value, Tensor) else value
-        self.data = xp.with_item(self._data, operations.raw_key(key), value)
+        self.data = xp.with_item(self._data, operations.raw_key(key), operations.raw_key(value))
 
     def reshape(self, *shape: Any) -> Tensor:
         """The same elements in the same order under another shape; one length may be -1."""
@@ -408,9 +407,8 @@ def wrap(data: Any, version: Optional[Version] = None) -> Tensor:
     """A leaf without gradient around an array, without a check."""
     result = Tensor.__new__(Tensor)
     result._data = data
-    result._grad = None
+    result._grad = result._node = None
     result._requires_grad = False
-    result._node = None
     result._version = [0] if version is None else version
     return result
 

@@ -107,10 +107,10 @@ class Profile:
 
     def end(self) -> None:
         """The clock stops."""
-        self.open((REST, FORWARD))
+        self.switch((REST, FORWARD))
         self.thread = 0
 
-    def open(self, account: Account) -> Account:
+    def switch(self, account: Account) -> Account:
         """From now on the time goes to `account`; returns the one to which it went until now."""
         now, former = self.clock(), self.account
         self.seconds[former] += now - self.since
@@ -131,12 +131,12 @@ class Profile:
             if self.elsewhere():
                 return function(*arguments, **options)
             self.calls[account] += 1
-            former, self.sealed = self.open(account), whole
+            former, self.sealed = self.switch(account), whole
             try:
                 return function(*arguments, **options)
             finally:
                 self.sealed = False
-                self.open(former)
+                self.switch(former)
 
         return on_account
 
@@ -153,11 +153,11 @@ class Profile:
                 former, self.account = self.account, account
             else:
                 former = account
-            self.open((GRAPH, FORWARD))
+            self.switch((GRAPH, FORWARD))
             result = record(name, data, *[(operands, vjp and self.timed(vjp, back))
                                           for operands, vjp in edges], **options)
             self.bytes[name] = self.bytes.get(name, 0) + bytes_of(result, options.get("shares"))
-            self.open(former)
+            self.switch(former)
             return result
 
         return on_account
