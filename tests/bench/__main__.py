@@ -1,125 +1,109 @@
 """python3 -m tests.bench: the figures of the README, measured against whatever is installed.
 
-    python3 -m tests.bench            all of them, a minute or two
-    python3 -m tests.bench scalar     the pure engine against one node per number
-    python3 -m tests.bench decoder    NumPy against PyTorch eager, one thread each
-    python3 -m tests.bench start      what `import tinyformer` adds to the interpreter's own start
-
-Each figure is a median with its least and largest value; ways that are compared are timed in turn.
+Each figure is a median with its least and largest value; what is compared takes turns. PyTorch and
+NumPy are measured where they are installed; nothing is installed unless --setup asks for it.
+All of it takes about ten minutes on two cores.
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import os
 import subprocess
 import sys
-from typing import Dict, List
+import venv
+from pathlib import Path
+from typing import List
 
-for _name in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"):
+from tests.bench.measure import ROOT, THREADS, UNWANTED, Asked, Figure
+
+for _name in THREADS:
     os.environ[_name] = "1"                     # before NumPy is imported
-for _name in ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE"):
-    os.environ.pop(_name, None)                 # these slow a current NumPy down
+for _name in UNWANTED:
+    os.environ.pop(_name, None)
 
-import tinyformer as tf  # noqa: E402
-from tests.bench.measure import alternate, ratio, spread  # noqa: E402
+from tests.bench import report  # noqa: E402
+from tests.bench.parts import PARTS, installed, measured  # noqa: E402
+from tests.bench.rows import ROWS  # noqa: E402
 
-CHILD = """
-import gc, statistics, sys, time
-import tinyformer
-tinyformer.use_backend("python")
-from tests.bench import scalar
-way, collect, count = sys.argv[1], sys.argv[2] == "collect", int(sys.argv[3])
-step = getattr(scalar, way)()
-if not collect:
-    gc.disable()
-times = []
-for number in range(count + 3):
-    start = time.process_time()
-    step()
-    times.append(time.process_time() - start)
-print(statistics.median(times[3:]) * 1000)
-"""
+PEERS = ("numpy", "torch==2.13.0")
+SETUP = "python3 -m tests.bench --setup"
 
 
-def child(way: str, collect: str, count: int) -> float:
-    """Median CPU milliseconds per step of one engine, in a process of its own."""
-    words = [sys.executable, "-c", CHILD, way, collect, str(count)]
-    return float(subprocess.run(words, check=True, capture_output=True, text=True).stdout)
+def arguments() -> argparse.Namespace:
+    """What the command line asks for."""
+    parts = "\n".join(f"  {name:<12}{what}" for name, (_, what) in PARTS.items())
+    parser = argparse.ArgumentParser(
+        prog="python3 -m tests.bench", description=__doc__, epilog=f"parts:\n{parts}",
+        formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("part", nargs="*", choices=[[], *PARTS], metavar="PART",
+                        help="what to measure (default: all parts)")
+    parser.add_argument("--quick", action="store_true",
+                        help="under a minute and without PyTorch; fails where a figure is worse "
+                             "than twice its target")
+    parser.add_argument("--python", nargs="+", metavar="PATH", default=[sys.executable],
+                        help="the interpreters on which the pure backend is measured")
+    parser.add_argument("--json", metavar="FILE", type=Path, help="write the figures")
+    parser.add_argument("--read", metavar="FILE", type=Path,
+                        help="take the figures of parts that are not named from this JSON")
+    parser.add_argument("--draw", metavar="FOLDER", type=Path,
+                        help="draw speed.svg and growth.svg there")
+    parser.add_argument("--markdown", action="store_true", help="print the README's table")
+    parser.add_argument("--setup", metavar="FOLDER", nargs="?", const=".venv-bench",
+                        help="make a virtual environment with the peers (default: .venv-bench), "
+                             "and measure nothing")
+    return parser.parse_args()
 
 
-def scalar() -> None:
-    """A training step of the 4,192-parameter model in both engines, one process each."""
-    print(f"\npure engine, one step of a 4,192-parameter model, {sys.implementation.name} "
-          f"{sys.version.split()[0]}, CPU ms")
-    for collect, words in (("collect", "garbage collector on"), ("no", "garbage collector off")):
-        times: Dict[str, List[float]] = {"scalar_step": [], "tensor_step": []}
-        for _ in range(7):
-            for way, count in (("scalar_step", 6), ("tensor_step", 40)):
-                times[way].append(child(way, collect, count))
-        print(f"  {words:<22} one node per number {spread(times['scalar_step'])}   "
-              f"tinyformer {spread(times['tensor_step'])}   "
-              f"ratio {spread(ratio(times, 'scalar_step', 'tensor_step'))}")
+def setup(folder: str) -> None:
+    """Install the peers in a virtual environment of their own."""
+    where = Path(folder).resolve()
+    venv.create(where, with_pip=True)
+    python = str(where / ("Scripts/python.exe" if os.name == "nt" else "bin/python"))
+    subprocess.run([python, "-m", "pip", "install", *PEERS], check=True)
+    shown = os.path.relpath(python, ROOT) if str(where).startswith(str(ROOT)) else python
+    print(f"\nnow run:  {shown} -m tests.bench")
 
 
-def decoder() -> None:
-    """A training step of a decoder in NumPy and in PyTorch, in turn."""
-    from tests.bench import decoder as model
-    print("\ndecoder, one training step, float32, one thread, CPU ms")
-    if not importlib.util.find_spec("numpy"):
-        print("  NumPy is not installed")
-        return
-    tf.use_backend("numpy")
-    for name, size in model.SIZES.items():
-        ours, module = model.tinyformer_step(size)
-        ways = {"tinyformer": ours}
-        if importlib.util.find_spec("torch"):
-            ways["torch"] = model.torch_step(size, module.state_dict())
-            worst = max(abs(ways["tinyformer"]() - ways["torch"]()) for _ in range(20))
-            assert worst < 1e-4, f"the losses differ by {worst}: not the same work"
-        times = alternate(ways, rounds=60 if name == "a" else 15, warm_up=5)
-        print(
-            f"  size {name}: " + "   ".join(f"{way} {spread(each)}"
-                                            for way, each in times.items()) +
-            (f"   ratio {spread(ratio(times, 'tinyformer', 'torch'))}, losses equal to {worst:.0e}"
-             if "torch" in ways else "   (PyTorch is not installed)"))
+def run(given: argparse.Namespace) -> List[Figure]:
+    """Measure, printing each figure when it is there."""
+    asked = Asked(given.quick, installed("numpy", "torch"), given.python)
+    chosen = given.part or ([] if given.read else list(PARTS))
+    if given.quick:
+        chosen = [part for part in chosen if any(row.quick for row in ROWS if row.part == part)]
+    figures: List[Figure] = []
+    if chosen:
+        print(report.heading(), flush=True)
+    for part in PARTS:
+        for figure in measured(part, asked) if part in chosen else ():
+            figures.append(figure)
+            print(report.shown(figure), end="", flush=True)
+    if not given.quick and any("installed" in figure.missing for figure in figures):
+        print(f"\nthe peers that are missing are had by:  {SETUP}")
+    return figures
 
 
-def start() -> None:
-    """CPU milliseconds of a process that imports tinyformer, less those of one that does
-    nothing."""
-    print("\nimport tinyformer, CPU ms above the bare interpreter")
-    for words in ("import tinyformer", "import tinyformer; tinyformer.tensor([1.0])"):
-        _process(words)                         # so that the bytecode is there
-        extra = []
-        for _ in range(15):
-            bare, with_ = (_process(code) for code in ("pass", words))
-            extra.append(with_ - bare)
-        print(f"  {words:<46} {spread(extra)}")
-
-
-def _process(code: str) -> float:
-    environment = {**os.environ, "TINYFORMER_BACKEND": "python"}
-    environment.pop("PYTHONDONTWRITEBYTECODE", None)
-    before = os.times()
-    subprocess.run([sys.executable, "-c", code], check=True, env=environment)
-    after = os.times()
-    return (after.children_user + after.children_system - before.children_user
-            - before.children_system) * 1000
-
-
-def main() -> None:
-    """Measure what the command line names."""
-    parts = {"scalar": scalar, "decoder": decoder, "start": start}
-    parser = argparse.ArgumentParser(prog="python3 -m tests.bench", description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("part", nargs="*", choices=[[], *parts], help="default: all of them")
-    chosen = parser.parse_args().part
-    for name, part in parts.items():
-        if not chosen or name in chosen:
-            part()
+def main() -> int:
+    """Measure, write and draw what is asked for; 1 where a figure says that something is wrong."""
+    given = arguments()
+    if given.setup:
+        setup(given.setup)
+        return 0
+    figures = run(given)
+    wrong = report.gate(figures) if given.quick else report.broken(figures)
+    former = report.from_json(given.read.read_text(encoding="utf-8")) if given.read else []
+    figures = report.merged(former, figures)
+    if given.json:
+        given.json.write_text(report.to_json(figures), encoding="utf-8")
+    if given.markdown:
+        print("\n" + report.markdown(figures))
+    if given.draw:
+        from tests.bench import drawing
+        drawing.draw(figures, given.draw)
+    for words in wrong:
+        print(f"\n{'worse than twice its target' if given.quick else 'not the same work'}: {words}")
+    return int(bool(wrong))
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

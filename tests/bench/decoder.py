@@ -1,92 +1,122 @@
-"""One training step of a decoder, NumPy backend, against PyTorch eager on the same machine.
+"""A training step of a decoder: NumPy backend, PyTorch eager, and the matrix products alone.
 
-Size a of the project's comparisons: 64 wide, 4 heads, 2 layers, 32 tokens, batch 8, vocabulary 128;
-forward, backward, AdamW, float32, one thread each.
+Forward, backward and AdamW in float32, one thread each, in one process and in turn. The C library
+is told to keep freed memory there, which serves PyTorch as well.
 """
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, Tuple
+import functools
+from typing import Any, Callable, Dict, List
 
 import tinyformer as tf
-from tinyformer import functional as F
-from tinyformer.arrays.stream import Stream
-from tinyformer.models import DecoderConfig, DecoderModel
-from tinyformer.training.optimisers import AdamW
+from tests.bench import products, trained
+from tests.bench.measure import Asked, Figure, Figures, Worker, alternate, figure, in_turn, number
+from tinyformer.arrays.backend import unfused
 
-SIZES = {"a": dict(vocab_size=128, max_len=32, d_model=64, n_layers=2, n_heads=4, batch=8),
-         "b": dict(vocab_size=512, max_len=64, d_model=128, n_layers=4, n_heads=4, batch=16)}
-
-
-def data(size: Dict[str, int]) -> Tuple[Any, Any]:
-    """Random ids (B, T) and the ids one place further, as nested lists."""
-    rows = [
-        Stream(7 + row).integers(size["vocab_size"], size["max_len"] + 1)
-        for row in range(size["batch"])
-    ]
-    return [row[:-1] for row in rows], [row[1:] for row in rows]
+ROUNDS = {"tiny": 2, "a": 60, "b": 25, "c": 17}
+STEPS = 20                                          # of which the losses are compared
 
 
-def tinyformer_step(size: Dict[str, int]) -> Tuple[Callable[[], float], Any]:
-    """A function that trains one step and returns the loss, and the model."""
-    tf.manual_seed(0)
-    sizes = {key: value for key, value in size.items() if key != "batch"}
-    model = DecoderModel(DecoderConfig(**sizes, dropout=0.0))
-    optimiser = AdamW(list(model.named_parameters()), lr=1e-3)
-    ids, targets = map(tf.tensor, data(size))
-
-    def step() -> float:
-        loss = F.cross_entropy(model(ids), targets)
-        loss.backward()
-        optimiser.step()
-        optimiser.zero_grad()
-        return float(loss.item())
-
-    return step, model
+def measure(asked: Asked, sizes: str = "abc") -> Figures:
+    """The rows of the part "decoder", and the losses."""
+    tf.use_backend("numpy")
+    for size in sizes:
+        yield from compare(size, asked)
+    for size in sizes.replace("c", ""):
+        yield fused_over_plain(size, 8 if asked.quick else 20)
 
 
-def torch_step(size: Dict[str, int], weights: Any) -> Callable[[], float]:
-    """The same model, written with PyTorch's own operations and its fused attention."""
-    import torch
-    torch.set_num_threads(1)
-    parameters = {
-        name: torch.tensor(value.tolist(), requires_grad=True)
-        for name, value in weights.items()
-    }
-    decayed = [value for value in parameters.values() if value.ndim > 1]
-    others = [value for value in parameters.values() if value.ndim == 1]
-    optimiser = torch.optim.AdamW([{"params": decayed, "weight_decay": 0.01},
-                                   {"params": others, "weight_decay": 0.0}], lr=1e-3)
-    ids, targets = map(torch.tensor, data(size))
-    heads, width = size["n_heads"], size["d_model"]
-    functional = torch.nn.functional
+def compare(size: str, asked: Asked, rounds: int = 0) -> List[Figure]:
+    """All ways at one size."""
+    ways, model = engines(size, "torch" in asked.peers and not asked.quick)
+    ways["the products"] = alone(size, ways["tinyformer"])
+    if "PyTorch" in ways:
+        ways["PyTorch"]()                           # as many steps as tinyformer, which was watched
+    rounds = rounds or ({"a": 40, "b": 8, "c": 3} if asked.quick else ROUNDS)[size]
+    timed = alternate(ways, rounds)
+    found = [figure(f"products {size}", timed.ratio("tinyformer", "the products"), timed.words())]
+    if "PyTorch" in ways:
+        found.insert(0, figure(f"decoder {size}", timed.ratio("tinyformer", "PyTorch"),
+                               timed.words()))
+        found.append(figure(f"products of torch {size}", timed.ratio("the products", "PyTorch")))
+        found.append(distance(f"losses {size}", timed.results, "tinyformer", "PyTorch"))
+    return found
 
-    def linear(x: Any, name: str) -> Any:
-        return functional.linear(x, parameters[name + ".weight"], parameters[name + ".bias"])
 
-    def norm(x: Any, name: str) -> Any:
-        return functional.layer_norm(x, (width,), parameters[name + ".weight"],
-                                     parameters[name + ".bias"])
+def engines(size: str, with_torch: bool) -> Any:
+    """A step of each engine from the same weights, and tinyformer's model."""
+    model, loss = trained.decoder(trained.SIZES[size])
+    ways: Dict[str, Callable[[], Any]] = {}
+    if with_torch:
+        from tests.bench import torch_decoder
+        ways["PyTorch"] = torch_decoder.step(trained.SIZES[size], model.state_dict())
+    return {"tinyformer": trained.training(model, loss), **ways}, model
 
-    def block(x: Any, name: str) -> Any:
-        h = norm(x, f"{name}.attention_norm")
-        split = (*h.shape[:2], heads, -1)
-        q, k, v = (linear(h, f"{name}.attention.{part}").view(split).transpose(1, 2)
-                   for part in ("query", "key", "value"))
-        mixed = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
-        x = x + linear(mixed.transpose(1, 2).reshape(h.shape), f"{name}.attention.output")
-        h = linear(norm(x, f"{name}.feed_forward_norm"), f"{name}.feed_forward.inner")
-        return x + linear(functional.gelu(h, approximate="tanh"), f"{name}.feed_forward.outer")
 
-    def step() -> float:
-        x = parameters["tokens.weight"][ids] + parameters["positions.table.weight"]
-        for number in range(size["n_layers"]):
-            x = block(x, f"stack.blocks.{number}")
-        logits = functional.linear(norm(x, "stack.norm"), parameters["tokens.weight"])
-        loss = functional.cross_entropy(logits.flatten(0, 1), targets.flatten())
-        optimiser.zero_grad()
-        loss.backward()
-        optimiser.step()
-        return float(loss.item())
+def alone(size: str, step: Callable[[], Any]) -> Callable[[], None]:
+    """The matrix products of one step of a decoder; the formula says how many there must be."""
+    calls = products.recorded(step)
+    counted = products.multiply_adds(calls)
+    expected = trained.multiply_adds(trained.SIZES[size])
+    assert counted == expected, f"{counted:,} multiply-adds were seen, the model has {expected:,}"
+    return products.again(calls)
 
-    return step
+
+def distance(row: str, results: Dict[str, List[float]], one: str, other: str) -> Figure:
+    """How far the losses of two engines are apart in the first steps."""
+    losses = [results[name][:STEPS] for name in (one, other)]
+    apart = [abs(p - q) for p, q in zip(*losses)]
+    words = f"{len(apart)} steps, from {losses[0][0]:.4f} to {losses[0][-1]:.4f}"
+    return Figure(row, max(apart), min(apart), max(apart), len(apart), detail=words)
+
+
+def fused_over_plain(size: str, rounds: int) -> Figure:
+    """What the backend's own bodies of operations gain; never less than nothing."""
+    steps = [trained.training(*trained.decoder(trained.SIZES[size])) for _ in range(2)]
+
+    def plain() -> Any:
+        with unfused():
+            return steps[1]()
+
+    timed = alternate({"fused": steps[0], "plain": plain}, rounds)
+    return figure(f"plain {size}", timed.ratio("fused", "plain"), timed.words())
+
+
+def threads(asked: Asked, sizes: str = "abc") -> Figures:
+    """The same with two threads, by the wall clock, one process each."""
+    for size in sizes:
+        ways = {"tinyformer": functools.partial(Worker, "tests.bench.trained:step",
+                                                {"model": "decoder", "size": size}, threads=2),
+                "PyTorch": functools.partial(Worker, "tests.bench.torch_decoder:random_step",
+                                             {"size": size, "threads": 2}, threads=2)}
+        calls = dict.fromkeys(ways, {"a": 30, "b": 6, "c": 3}.get(size, 3))
+        with ways["tinyformer"]() as ours, ways["PyTorch"]() as theirs:
+            timed = in_turn({"tinyformer": ours, "PyTorch": theirs}, 9, calls, "wall")
+        yield figure(f"threads {size}", timed.ratio("tinyformer", "PyTorch"), timed.words())
+
+
+def gradients(asked: Asked, sizes: str = "abc") -> Figures:
+    """Gradients in float32 from those of PyTorch in float64, for every parameter.
+
+    The distance is relative to the parameter's gradient. That of a key's bias is 0 (it moves all
+    scores of a row alike), and what rounding leaves of it is held against the whole gradient.
+    """
+    from tests.bench import torch_decoder
+    tf.use_backend("numpy")
+    for size in sizes:
+        model, loss = trained.decoder(trained.SIZES[size])
+        state = model.state_dict()
+        loss().backward()
+        exact = torch_decoder.gradients(trained.SIZES[size], state, "float64")
+        single = torch_decoder.gradients(trained.SIZES[size], state, "float32")
+        whole = sum(float(each.norm()) ** 2 for each in exact.values()) ** 0.5
+        ours, theirs = [], []
+        for name, right in exact.items():
+            length = float(right.norm())
+            length = whole if length < 1e-12 * whole else length
+            found = right.new_tensor(state[name].grad.data)
+            ours.append(float((found - right).norm()) / length)
+            theirs.append(float((single[name] - right).norm()) / length)
+        yield Figure(f"gradients {size}", max(ours), min(ours), max(ours), len(ours),
+                     detail=f"the worst parameter; PyTorch's own float32: {number(max(theirs))}")

@@ -1,0 +1,121 @@
+"""The pure backend on this interpreter and on others, against the engine of scalar.py.
+
+One process for each engine, in turn. The scalar engine makes many thousands of objects a step;
+with the cyclic collector off it no longer pays for that, and only for its arithmetic.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from contextlib import ExitStack
+from typing import Any, Callable, Dict, List, Tuple
+
+from tests.bench import rows, scalar
+from tests.bench.decoder import distance
+from tests.bench.measure import (ROOT, Asked, Figures, Timed, Worker, WorkerFailed,
+                                 environment, figure, in_turn)
+from tinyformer.arrays.backend import unfused
+
+WHO = ("import sys, json; from tests.bench.rows import this_python; "
+       "print(json.dumps([sys.implementation.name, sys.version_info[:2], this_python()]))")
+WIDE: Dict[str, Any] = {"width": 64, "layers": 2}
+
+
+def plain_step() -> Callable[[], float]:
+    """The step of `scalar.tensor_step` in the plain forms of all operations."""
+    step = scalar.tensor_step()
+
+    def plain() -> float:
+        with unfused():
+            return step()
+
+    return plain
+
+
+def each_python(asked: Asked, part: Callable[[Asked, str, str, str], Figures]) -> Figures:
+    """The figures of a part on every interpreter: a path, its class and its name."""
+    for python in asked.pythons:
+        try:
+            kind, name = who(python)
+            yield from part(asked, python, kind, name)
+        except (OSError, subprocess.CalledProcessError, WorkerFailed) as error:
+            print(f"  {python}: {error}")
+
+
+def who(python: str) -> Tuple[str, str]:
+    """Which of `rows.PYTHONS` an interpreter is, and its name with its version."""
+    done = subprocess.run([python, "-c", WHO], check=True, stdout=subprocess.PIPE, cwd=ROOT,
+                          env=environment(backend="python"))
+    implementation, version, name = json.loads(done.stdout.decode("utf-8"))
+    return rows.python_class(implementation, tuple(version)), name
+
+
+def timed(python: str, steps: Dict[str, Dict[str, Any]], rounds: int, calls: Dict[str, int],
+          warm_up: Dict[str, int]) -> Timed:
+    """Workers on one interpreter in turn, after so many steps each to warm up."""
+    with ExitStack() as stack:
+        workers = {name: stack.enter_context(Worker(python=python, backend="python", **options))
+                   for name, options in steps.items()}
+        early = {name: worker.run(warm_up[name])["results"] for name, worker in workers.items()}
+        found = in_turn(workers, rounds, calls, warm_up=0)
+    return Timed(found.times, {name: early[name] + each for name, each in found.results.items()})
+
+
+def named(call: str, arguments: Dict[str, Any], **options: Any) -> Dict[str, Any]:
+    """The options of a worker."""
+    return {"call": call, "arguments": arguments, **options}
+
+
+def narrow(asked: Asked, python: str, kind: str, name: str) -> Figures:
+    """A step of the smallest GPT in both engines, and in the plain forms."""
+    steps = {"scalar": named("tests.bench.scalar:scalar_step", {}),
+             "scalar without collector": named("tests.bench.scalar:scalar_step", {},
+                                               collector=False),
+             "tinyformer": named("tests.bench.scalar:tensor_step", {}),
+             "plain": named("tests.bench.interpreters:plain_step", {})}
+    warm = dict.fromkeys(steps, 1)
+    if kind == "PyPy":                          # steps until its compiler has seen all
+        warm = {each: 200 if "scalar" in each else 1500 for each in steps}
+    calls = {each: 2 if "scalar" in each else 10 for each in steps}
+    found = timed(python, steps, 3 if asked.quick else 9, calls, warm)
+    words = found.words()
+    yield figure(f"scalar, {kind}", found.ratio("scalar", "tinyformer"), words, name)
+    yield figure(f"scalar without collector, {kind}",
+                 found.ratio("scalar without collector", "tinyformer"), "", name)
+    yield figure("pure plain", found.ratio("tinyformer", "plain"), "", name)
+    yield distance("pure losses", found.results, "tinyformer", "scalar")._replace(where=name)
+
+
+def wide(asked: Asked, python: str, kind: str, name: str) -> Figures:
+    """The same at width 64: the scalar engine takes seconds for a step."""
+    steps = {"scalar": named("tests.bench.scalar:scalar_step", WIDE),
+             "tinyformer": named("tests.bench.scalar:tensor_step", WIDE)}
+    warm = {"scalar": 3, "tinyformer": 100} if kind == "PyPy" else {"scalar": 1, "tinyformer": 2}
+    found = timed(python, steps, 3, {"scalar": 1, "tinyformer": 5}, warm)
+    yield figure("wide scalar", found.ratio("scalar", "tinyformer"), found.words(), name)
+
+
+def measure(asked: Asked) -> Figures:
+    """The rows of the part "scalar"."""
+    return each_python(asked, narrow)
+
+
+def measure_wide(asked: Asked) -> Figures:
+    """The rows of the part "wide"."""
+    return each_python(asked, wide)
+
+
+def losses(asked: Asked) -> Figures:
+    """The losses of the two backends on a tiny decoder, both in float64."""
+    found: Dict[str, List[float]] = {}
+    for backend in ("python", "numpy"):
+        arguments = {"model": "decoder", "size": "tiny", "backend": backend, "dtype": "float64"}
+        with Worker("tests.bench.trained:step", arguments, backend=backend) as worker:
+            found[backend] = worker.run(20)["results"]
+    yield distance("backend losses", found, "python", "numpy")
+
+
+def kernel(asked: Asked) -> Figures:
+    """The rows of the part "kernel"."""
+    return iter(())
