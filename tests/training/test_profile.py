@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from typing import Any, Iterator
@@ -12,10 +13,12 @@ import tinyformer as tf
 from tinyformer import functional as F
 from tinyformer.arrays import set_default_dtype, use_backend, xp
 from tinyformer.autograd import Tensor, operations, record
+from tinyformer.autograd.engine import observed
 from tinyformer.models.decoder import DecoderConfig, DecoderModel
 from tinyformer.nn import FeedForward, Linear, Module
 from tinyformer.training import profile as profiles
 from tinyformer.training.batches import TokenBatches, windows
+from tinyformer.training.log import LossLog
 from tinyformer.training.loop import NotFinite, Trainer, mean_loss
 from tinyformer.training.optimisers import SGD, AdamW
 from tinyformer.training.profile import Profile, profiled
@@ -176,10 +179,21 @@ def test_time_lost_in_a_product_shows_as_such(backend, monkeypatch):
     assert profile["linear"].products == 30 == profile.total
 
 
+def test_time_lost_with_the_graph_shows_there(backend, monkeypatch):
+    clock = Clock()
+    tensors = sys.modules["tinyformer.autograd.tensor"]
+    walk = tensors.backpropagate
+    monkeypatch.setattr(tensors, "backpropagate", clock.slow(walk, 100))
+    x = tf.tensor([0.5, 1.0], requires_grad=True)
+    with profiled(clock) as profile, observed(clock.slow(lambda name, data: None, 3)):
+        (x.tanh() * x).sum().backward()
+    assert profile["the graph"][:2] == (9, 100) and profile.total == 109
+
+
 @pytest.mark.parametrize("owner, function, name", [
     (AdamW.__mro__[2], "step", "optimiser"), (TokenBatches, "__next__", "batches"),
     (Trainer, "_evaluated", "held-out loss"), (Trainer, "save", "log, checkpoints, progress"),
-    (Trainer, "_train_on", "rest")])
+    (LossLog, "append", "log, checkpoints, progress"), (Trainer, "_train_on", "rest")])
 def test_time_lost_elsewhere_shows_there(owner, function, name, monkeypatch, tmp_path):
     clock = Clock()
     monkeypatch.setattr(owner, function, clock.slow(vars(owner)[function], 1000))
@@ -225,10 +239,10 @@ def test_an_operation_whose_call_is_not_seen_begins_where_the_one_before_ended(b
 def test_another_thread_is_not_counted(backend):
     x = tf.tensor([1.0])
     with profiled() as profile:
-        other = threading.Thread(target=lambda: x.exp())
+        other = threading.Thread(target=lambda: x.exp() @ x)
         other.start()
         other.join()
-    assert profile.operations() == {}
+    assert profile.operations() == {} == profile.products
 
 
 # Nothing changes
@@ -284,6 +298,27 @@ def test_the_backend_may_change_inside():
                 tf.tensor([[1.0]]) @ tf.tensor([[2.0]])
         assert profile["matmul"].calls == 2
         assert xp.matmul is product
+
+
+def test_the_backend_may_stay_changed():
+    numpy = pytest.importorskip("numpy")
+    with use_backend("python"):
+        product = xp.matmul
+        with profiled():
+            assert xp.matmul is not product
+            use_backend("numpy")
+            assert xp.matmul is numpy.matmul
+        assert xp.matmul is numpy.matmul
+    with use_backend("python"):
+        assert xp.matmul is product
+
+
+def test_numpy_is_left_alone():
+    numpy = pytest.importorskip("numpy")
+    with use_backend("numpy"):
+        product = numpy.matmul
+        with profiled():
+            assert numpy.matmul is product is not xp.matmul
 
 
 def test_the_line_of_a_nan_is_still_the_users(backend):

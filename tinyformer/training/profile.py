@@ -99,7 +99,6 @@ class Profile:
         self.account, self.since = (REST, FORWARD), 0.0
         self.thread = 0                         # whose time is measured; 0 before and after
         self.sealed = False                     # inside something that is one piece of work
-        self.multiplying = False
 
     def begin(self) -> None:
         """The clock starts, for this thread."""
@@ -167,14 +166,13 @@ class Profile:
 
         @functools.wraps(matmul)
         def timed(*arguments: Any, **options: Any) -> Any:
-            if self.multiplying or get_ident() != self.thread:
+            if get_ident() != self.thread:
                 return matmul(*arguments, **options)
-            self.multiplying, begun = True, self.clock()
+            begun = self.clock()
             try:
                 return matmul(*arguments, **options)
             finally:
                 self.products[self.account] += self.clock() - begun
-                self.multiplying = False
 
         return timed
 
