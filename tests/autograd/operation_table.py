@@ -16,6 +16,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Sequence, Tuple
 import tinyformer.functional as F
 from tinyformer.arrays import xp
 from tinyformer.autograd import Tensor
+from tinyformer.autograd.operations import shaping
 
 _random = Random(2017)
 
@@ -280,6 +281,12 @@ ROWS = [
     Row("Tensor.permute", [Case(lambda x: x.permute(2, 0, 1), near(2, 3, 2)),
                            Case(lambda x: x.permute(-1, 0, -2), near(2, 2, 2)),
                            Case(lambda x: x.permute(1, 0), near(0, 2))]),
+    Row("shaping.split_heads", [Case(lambda x: shaping.split_heads(x, 2), near(2, 3, 4)),
+                                Case(lambda x: shaping.split_heads(x, 1), near(1, 2, 3)),
+                                Case(lambda x: shaping.split_heads(x, 3), near(2, 0, 3))]),
+    Row("shaping.join_heads", [Case(shaping.join_heads, near(2, 3, 2, 2)),
+                               Case(shaping.join_heads, near(1, 1, 3, 2)),
+                               Case(shaping.join_heads, near(2, 2, 0, 1))]),
     Row("Tensor.mT", [Case(lambda x: x.mT, near(2, 3)), Case(lambda x: x.mT, near(2, 2, 2))]),
     Row("Tensor.sum", reductions(Tensor.sum) + [
         Case(Tensor.sum, near()), Case(Tensor.sum, near(0, 2)),
@@ -302,8 +309,9 @@ WITHOUT_GRADIENT = {
 
 
 def public_names() -> List[str]:
-    """Every function of functional, and whatever of Tensor is annotated to return a Tensor."""
+    """Every function of functional, those of the heads, and whatever of Tensor is annotated to return a Tensor."""
     names = [f"functional.{name}" for name in F.__all__]
+    names += ["shaping.split_heads", "shaping.join_heads"]
     for name, member in vars(Tensor).items():
         function = member.fget if isinstance(member, property) else member
         if inspect.isfunction(function) and function.__annotations__.get("return") == "Tensor":

@@ -258,26 +258,22 @@ def scatter_add_rows(n_rows: int, ids: Any, rows: Any) -> Any:
     """A table of `n_rows` rows, zero but for `rows` added where `ids` points: a lookup transposed.
 
     ids (B, T), rows (B, T, ...) -> (n_rows, ...). Raises IndexError for an id beyond the table. The
-    rows are sorted by id and each run is summed at once, which is twice as fast as `np.add.at`.
+    numbers are added one by one at their flat places: `np.add.at` is slow with whole rows.
     """
     ids, rows = _integers("scatter_add_rows", ids), np.asarray(rows)
     if rows.shape[:ids.ndim] != ids.shape or rows.dtype == bool:
         raise (TypeError if rows.dtype == bool else ValueError)(
             f"scatter_add_rows: ids {ids.shape} do not fit {rows.dtype} rows {rows.shape}")
-    out = np.zeros((n_rows,) + rows.shape[ids.ndim:], rows.dtype)
-    if not ids.size:
-        return out
-    flat = ids.reshape(-1)
-    order = np.argsort(flat, kind="stable")
-    ordered = flat[order]
-    starts = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))
-    found = ordered[starts]
-    if found[0] < -n_rows or found[-1] >= n_rows:
-        wrong = found[-1] if found[-1] >= n_rows else found[0]
-        raise IndexError(f"index {wrong} is out of bounds for axis 0 of length {n_rows}")
-    summed = np.add.reduceat(rows.reshape(flat.shape + out.shape[1:])[order], starts)
-    np.add.at(out, found, summed)           # not `=`: -1 and the last id are one row
-    return out
+    shape = (n_rows,) + rows.shape[ids.ndim:]
+    out, width = np.zeros(prod(shape), rows.dtype), prod(shape[1:])
+    if not rows.size:
+        return out.reshape(shape)
+    least, most = ids.min(), ids.max()
+    if least < -n_rows or most >= n_rows:
+        raise IndexError(f"index {most if most >= n_rows else least} is out of bounds for axis 0 of "
+                         f"length {n_rows}")
+    np.add.at(out, (ids.reshape(-1, 1) * width + np.arange(width)).reshape(-1), rows.reshape(-1))
+    return out.reshape(shape)
 
 
 def scatter_add(shape: Any, key: Any, values: Any) -> Any:

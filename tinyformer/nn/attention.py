@@ -9,6 +9,7 @@ from tinyformer import functional as F
 from tinyformer.arrays import xp
 from tinyformer.autograd import Tensor, no_grad
 from tinyformer.autograd.operations.dropout import check_probability
+from tinyformer.autograd.operations.shaping import join_heads, split_heads
 from tinyformer.nn.cache import Cache
 from tinyformer.nn.layers import Linear
 from tinyformer.nn.masks import Mask, allowed_by
@@ -69,7 +70,7 @@ class MultiHeadAttention(Module):
         if x.ndim != 3 or there.ndim != 3 or x.shape[0] != there.shape[0]:
             raise ValueError("attention leads from x (B, T, D) to memory (B, S, D), not from "
                              f"{x.shape} to {there.shape}")
-        query = self._heads(x if self.query is None else self.query(x))
+        query = split_heads(x if self.query is None else self.query(x), self.n_heads)
         scheme = self.position or Position()
         if memory is None:
             query, key, value, places = self._own(query, x, places, cache, scheme)
@@ -80,7 +81,7 @@ class MultiHeadAttention(Module):
             query, key = scheme.at_heads(query, key, *places)
         allowed = allowed_by(mask, (x.shape[0], self.n_heads, query.shape[2], key.shape[2]))
         mixed = self._attend(query, key, value, allowed, places, scheme)
-        joined = mixed.transpose(1, 2).reshape(x.shape[0], x.shape[1], -1)
+        joined = join_heads(mixed)
         return joined if self.output is None else self.output(joined)
 
     def _own(self, query: Tensor, x: Tensor, places: Optional[Places], cache: Optional[Cache],
@@ -95,8 +96,8 @@ class MultiHeadAttention(Module):
         return query, key, value, places
 
     def _keys_and_values(self, memory: Tensor) -> Tuple[Tensor, Tensor]:
-        return (self._heads(memory if self.key is None else self.key(memory)),
-                self._heads(memory if self.value is None else self.value(memory)))
+        return (split_heads(memory if self.key is None else self.key(memory), self.n_heads),
+                split_heads(memory if self.value is None else self.value(memory), self.n_heads))
 
     def _attend(self, query: Tensor, key: Tensor, value: Tensor, allowed: Any, places: Places,
                 scheme: Position) -> Tensor:
@@ -115,11 +116,6 @@ class MultiHeadAttention(Module):
             mask = bias if allowed is None else F.where(allowed, bias, float("-inf"))
         return F.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=dropout,
                                               scale=scale)
-
-    def _heads(self, x: Tensor) -> Tensor:
-        """(B, T, H K) -> (B, H, T, K)."""
-        batch, length, width = x.shape
-        return x.reshape(batch, length, self.n_heads, width // self.n_heads).transpose(1, 2)
 
     def extra_repr(self) -> str:
         """The number of heads and the dropout on the weights."""

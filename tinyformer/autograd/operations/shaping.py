@@ -26,6 +26,24 @@ def permute(x: Tensor, axes: Sequence[int]) -> Tensor:
     return record("permute", y, (x, lambda g: xp.permute_dims(g, back)), shares=x)
 
 
+def split_heads(x: Tensor, n_heads: int) -> Tensor:
+    """Vectors cut into H heads, which come before the positions: (B, T, H K) -> (B, H, T, K)."""
+    batch, length, width = whole = x.data.shape
+    heads = (batch, length, n_heads, width // n_heads)
+    y = xp.permute_dims(xp.reshape(x.data, heads), (0, 2, 1, 3))
+    return record("split_heads", y, (
+        x, lambda g: xp.reshape(xp.permute_dims(g, (0, 2, 1, 3)), whole)), shares=x)
+
+
+def join_heads(x: Tensor) -> Tensor:
+    """The way back from `split_heads`: (B, H, T, K) -> (B, T, H K)."""
+    batch, n_heads, length, width = x.data.shape
+    heads = (batch, length, n_heads, width)
+    y = xp.reshape(xp.permute_dims(x.data, (0, 2, 1, 3)), (batch, length, n_heads * width))
+    return record("join_heads", y, (
+        x, lambda g: xp.permute_dims(xp.reshape(g, heads), (0, 2, 1, 3))), shares=x)
+
+
 def raw_key(key: Any) -> Any:
     """An index whose tensors are the arrays that they hold, and whose lists are copies."""
     if isinstance(key, (tuple, list)):
