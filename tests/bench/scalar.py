@@ -8,10 +8,13 @@ that remembers the local derivatives with respect to the numbers that it was mad
 from __future__ import annotations
 
 import math
-from typing import Any, Callable, Dict, List, Sequence, Tuple
+import sys
+from operator import mul
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import tinyformer as tf
 from tinyformer import functional as F
+from tinyformer.arrays import xp
 from tinyformer.arrays.stream import Stream
 from tinyformer.nn import Mask, Parameter
 
@@ -44,9 +47,16 @@ def weights(width: int, layers: int) -> Dict[str, List[List[float]]]:
     }
 
 
-def documents() -> List[List[int]]:
-    """Names as ids, with 26 at both ends."""
-    return [[26] + [ord(letter) - ord("a") for letter in name] + [26] for name in NAMES]
+def documents(tokens: Optional[int] = None) -> List[List[int]]:
+    """Names as ids, with 26 at both ends.
+
+    With `tokens`, documents of so many tokens and the one that follows: the names go round.
+    """
+    names = [[26] + [ord(letter) - ord("a") for letter in name] + [26] for name in NAMES]
+    if tokens is None:
+        return names
+    ids = [each for name in names for each in name[:-1]]
+    return [(ids[start:] + ids)[:tokens + 1] for start in range(len(names))]
 
 
 class Value:
@@ -181,12 +191,14 @@ def tensor_loss(p: Dict[str, Any], document: List[int], layers: int) -> Any:
     return F.cross_entropy(F.linear(x, p["output"]), targets)
 
 
-def scalar_step(width: int = 16, layers: int = 1) -> Callable[[], float]:
-    """A function that trains the scalar engine on the next name, by Adam, and returns the loss."""
+def scalar_step(width: int = 16, layers: int = 1,
+                tokens: Optional[int] = None) -> Callable[[], float]:
+    """A function that trains the scalar engine on the next document, by Adam, and returns the
+    loss."""
     p = {name: [[Value(number) for number in row] for row in rows]
          for name, rows in weights(width, layers).items()}
     flat = [value for rows in p.values() for row in rows for value in row]
-    first, second, names, steps = [0.0] * len(flat), [0.0] * len(flat), documents(), [0]
+    first, second, names, steps = [0.0] * len(flat), [0.0] * len(flat), documents(tokens), [0]
 
     def step() -> float:
         loss = scalar_loss(p, names[steps[0] % len(names)], layers)
@@ -203,12 +215,13 @@ def scalar_step(width: int = 16, layers: int = 1) -> Callable[[], float]:
     return step
 
 
-def tensor_step(width: int = 16, layers: int = 1) -> Callable[[], float]:
+def tensor_step(width: int = 16, layers: int = 1,
+                tokens: Optional[int] = None) -> Callable[[], float]:
     """The same with tinyformer's tensors and Adam."""
     from tinyformer.training.optimisers import Adam
     tf.manual_seed(0)
     p = {name: Parameter(rows) for name, rows in weights(width, layers).items()}
-    optimiser, names, steps = Adam(p.items(), lr=0.001), documents(), [0]
+    optimiser, names, steps = Adam(p.items(), lr=0.001), documents(tokens), [0]
 
     def step() -> float:
         loss = tensor_loss(p, names[steps[0] % len(names)], layers)
@@ -219,3 +232,39 @@ def tensor_step(width: int = 16, layers: int = 1) -> Callable[[], float]:
         return float(loss.item())
 
     return step
+
+
+def largest_difference(steps: int = 20, width: int = 16, layers: int = 1,
+                       tokens: Optional[int] = None) -> float:
+    """How far the losses of the two engines are apart at most, in so many steps."""
+    ways = scalar_step(width, layers, tokens), tensor_step(width, layers, tokens)
+    return max(abs(ways[0]() - ways[1]()) for _ in range(steps))
+
+
+def bare_product(rows: List[List[float]], columns: List[List[float]]) -> List[float]:
+    """The dot products of all rows with all columns by the interpreter's own means."""
+    if hasattr(math, "sumprod"):
+        sumprod = getattr(math, "sumprod")
+        return [sumprod(row, column) for row in rows for column in columns]
+    if sys.implementation.name != "pypy":
+        return [sum(map(mul, row, column)) for row in rows for column in columns]
+    out = []
+    for row in rows:
+        for column in columns:
+            total = 0.0
+            for k in range(len(row)):
+                total += row[k] * column[k]
+            out.append(total)
+    return out
+
+
+def products(n: int = 64) -> Dict[str, Callable[[], Any]]:
+    """Two ways to the product of two matrices of n rows and n columns: `matmul` of the pure
+    backend, and `kernel`, its dot products alone, of rows and columns that are there."""
+    tf.use_backend("python")
+    rows, columns = ([Stream(n + k).uniforms_list(n) for _ in range(n)] for k in range(2))
+    x, y = xp.asarray(rows), xp.matrix_transpose(xp.asarray(columns))
+    ways = {"kernel": lambda: bare_product(rows, columns), "matmul": lambda: xp.matmul(x, y)}
+    apart = max(abs(p - q) for p, q in zip(ways["kernel"](), ways["matmul"]().values))
+    assert apart < 1e-12 * n, f"the products differ by {apart}"
+    return ways
