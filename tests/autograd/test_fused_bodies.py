@@ -89,7 +89,7 @@ def wide(*shape: int) -> Callable[[], Operands]:
         [[0.0, -0.0, 800.0, -800.0, 1e-300][:shape[1]]] * 2)])]
 
 
-LARGE = 20_000                  # numbers, more than a body takes at a time
+LARGE = 300_000                 # numbers, more than a body takes at a time
 # The plain function, and functions that make operands: several sizes, and every option.
 BODIES: Dict[str, List[Any]] = {
     "adam_step": [optimisers.adam_step, moments],

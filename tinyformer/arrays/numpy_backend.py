@@ -23,7 +23,7 @@ if int(np.__version__.split(".")[0]) < 2:        # before the names that only Nu
                       "'python'")
 
 from numpy import (abs, add, all, any, argmax, concat, cos, divide, empty, equal, exp, expand_dims,
-                   float32, float64, greater, greater_equal, inf, int64, isdtype, isfinite, isnan,
+                   float32, float64, greater, greater_equal, inf, int64, isfinite, isnan,
                    less, less_equal, log, logical_and, logical_not, logical_or, matmul, maximum,
                    min, minimum, multiply, nan, negative, not_equal, ones_like, pi, sin, sqrt,
                    square, squeeze, stack, subtract, tanh, zeros_like)
@@ -44,6 +44,7 @@ warnings.filterwarnings("ignore", ".* encountered in ", RuntimeWarning, r"tinyfo
 keep_freed_memory()
 
 DEFAULT_FLOAT = "float32"
+_KINDS = {"bool": "b", "integral": "iu", "real floating": "f"}
 
 
 def asarray(obj: Any, dtype: Any = None) -> Any:
@@ -65,6 +66,12 @@ def asarray(obj: Any, dtype: Any = None) -> Any:
     elif dtype is None and kind in "iu":
         dtype = int64
     return array if dtype is None or array.dtype == dtype else array.astype(dtype)
+
+
+def isdtype(dtype: Any, kind: Any) -> Any:
+    """Whether a dtype is of the standard's kind; NumPy takes long to find out."""
+    letters = _KINDS.get(kind) if type(kind) is str else None
+    return np.isdtype(dtype, kind) if letters is None else np.dtype(dtype).kind in letters
 
 
 def astype(x: Any, dtype: Any) -> Any:
@@ -139,8 +146,8 @@ def matrix_transpose(x: Any) -> Any:
 
 
 @lru_cache(maxsize=256)
-def _ones(length: int, dtype: Any) -> Any:
-    """Ones for products that are sums; nobody writes into them."""
+def unit(length: int, dtype: Any) -> Any:
+    """The vector of ones, for products that are sums; nobody writes into it."""
     vector = np.ones(length, dtype)
     vector.flags.writeable = False
     return vector
@@ -154,12 +161,14 @@ def sum(x: Any, axis: Any = None, keepdims: Any = False) -> Any:
     """
     if type(x) is Array and x.ndim > 1 and x.dtype.kind == "f" and x.flags.c_contiguous and x.size:
         shape = x.shape
+        if axis == 0 and len(shape) == 2 and not keepdims:
+            return unit(shape[0], x.dtype) @ x
         if axis == -1 or axis == (-1,) or axis == x.ndim - 1:
-            total = x.reshape(-1, shape[-1]) @ _ones(shape[-1], x.dtype)
+            total = x.reshape(-1, shape[-1]) @ unit(shape[-1], x.dtype)
             return total.reshape(shape[:-1] + (1,) if keepdims else shape[:-1])
         first = 1 if axis == 0 else len(axis) if type(axis) is tuple else 0
         if 0 < first < x.ndim and (axis == 0 or axis == tuple(range(first))):
-            total = _ones(prod(shape[:first]), x.dtype) @ x.reshape(-1, prod(shape[first:]))
+            total = unit(prod(shape[:first]), x.dtype) @ x.reshape(-1, prod(shape[first:]))
             return total.reshape((1,) * first + shape[first:] if keepdims else shape[first:])
     return np.sum(x, axis=axis, keepdims=keepdims)
 
@@ -270,8 +279,8 @@ def scatter_add_rows(n_rows: int, ids: Any, rows: Any) -> Any:
         return out.reshape(shape)
     least, most = ids.min(), ids.max()
     if least < -n_rows or most >= n_rows:
-        raise IndexError(f"index {most if most >= n_rows else least} is out of bounds for axis 0 of "
-                         f"length {n_rows}")
+        wrong = most if most >= n_rows else least
+        raise IndexError(f"index {wrong} is out of bounds for axis 0 of length {n_rows}")
     np.add.at(out, (ids.reshape(-1, 1) * width + np.arange(width)).reshape(-1), rows.reshape(-1))
     return out.reshape(shape)
 

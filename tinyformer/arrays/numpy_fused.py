@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from tinyformer.arrays.numpy_backend import (
     abs, arange, divide, empty, erf, exp, float32, log, matmul, max, maximum, minimum, multiply,
-    sqrt, square, subtract, sum, take_along_axis, zeros)
+    sqrt, square, subtract, sum, take_along_axis, unit, zeros)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable, Dict, Iterator, Tuple
 
-PIECE = 1 << 14             # numbers: 64 kB of float32, so that four such arrays fit the cache
+PIECE = 1 << 17             # numbers: half a megabyte of float32, so that a few fit the cache
 LOWEST = -1e30              # as in `attention_weights`
 
 
@@ -92,8 +92,8 @@ def _gelu_exact(a: Any, y: Any, slope: Any) -> None:
     multiply(a, below, out=y)
 
 
-# Q(u) e^(u^2/2) = t (c0 + t (c1 + ...)), t = 1 / (1 + 0.28 u), in the manner of Hastings (1955): the
-# coefficients make the largest error of Q for u >= 0 least, 1e-8, by weighted least squares.
+# Q(u) e^(u^2/2) = t (c0 + t (c1 + ...)) with t = 1 / (1 + 0.28 u), in the manner of Hastings, 1955:
+# the coefficients make the largest error of Q for u >= 0 least, 1e-8, by weighted least squares.
 NEAR = 0.28
 TAIL = (0.116520855, 0.067496268, 0.268911389, -0.236995012, 0.38987497, -0.105808479)
 
@@ -131,46 +131,44 @@ def _gelu_single(a: Any, y: Any, slope: Any) -> None:
 
 
 def normalised(rows: Any, gain: Any, shift: Any, eps: float) -> Tuple[Any, Any, Any]:
-    """`operations.normalisation.normalised`."""
+    """`operations.normalisation.normalised`; the means of rows are products with 1 / D."""
     y, normal = empty(rows.shape, rows.dtype), empty(rows.shape, rows.dtype)
-    deviation = empty((len(rows), 1), rows.dtype)
-    width = rows.shape[1]
+    deviation, share = empty((len(rows), 1), rows.dtype), _share(rows, None)
     for part in pieces(*rows.shape):
-        x, centred, out = rows[part], normal[part], y[part]
-        subtract(x, sum(x, -1, True) / width, out=centred)
+        x, centred, out, variance = rows[part], normal[part], y[part], deviation[part]
+        subtract(x, matmul(x, share), out=centred)
         multiply(centred, centred, out=out)
-        variance = divide(sum(out, -1, True), width, out=deviation[part])
+        matmul(out, share, out=variance)
         variance += eps
         sqrt(variance, out=variance)
         centred /= variance
-        if gain is None:
-            out[...] = centred
-        else:
-            multiply(centred, gain, out=out)
+        multiply(centred, 1 if gain is None else gain, out=out)
         if shift is not None:
             out += shift
     return y, normal, deviation
 
 
+def _share(rows: Any, gain: Any) -> Any:
+    """What rows (N, D) are multiplied with for the mean of each, or of each times the gain."""
+    width = rows.shape[1]
+    return (unit(width, rows.dtype) if gain is None else gain).reshape(width, 1) / width
+
+
 def layer_norm_vjp(g: Any, normal: Any, deviation: Any, gain: Any) -> Tuple[Any, Any, Any]:
-    """`operations.normalisation.layer_norm_vjp`."""
-    dx = empty(normal.shape, normal.dtype)
-    width = normal.shape[1]
-    d_gain = zeros((width,), normal.dtype)
+    """`operations.normalisation.layer_norm_vjp`, where mean(h) and mean(h normal) are the products
+    of g and of g normal with gain / D: h = g gain need not be there for them."""
+    dx, share = empty(normal.shape, normal.dtype), _share(normal, gain)
+    d_gain = zeros(normal.shape[1:], normal.dtype)
     for part in pieces(*normal.shape):
-        n, out = normal[part], dx[part]
-        product = g[part] * n
-        d_gain += sum(product, 0)
-        if gain is None:
-            h = g[part]
-        else:
-            h = g[part] * gain
-            product *= gain
-        multiply(n, sum(product, -1, True) / width, out=out)
-        subtract(h, out, out=out)
-        out -= sum(h, -1, True) / width
+        here, n, out = g[part], normal[part], dx[part]
+        product = multiply(here, n, out=out)
+        d_gain += unit(len(n), n.dtype) @ product
+        along = n * matmul(product, share)
+        along += matmul(here, share)
+        multiply(here, 1 if gain is None else gain, out=out)
+        out -= along
         out /= deviation[part]
-    return dx, d_gain, sum(g, 0)
+    return dx, d_gain, unit(len(g), g.dtype) @ g
 
 
 def _heads(q: Any, k: Any, v: Any) -> Iterator[Tuple[slice, slice]]:

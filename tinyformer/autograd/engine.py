@@ -23,14 +23,15 @@ from tinyformer.arrays import xp
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from types import CodeType
     from typing import Any, Callable, Dict, Iterator, List, Optional, Set, Tuple
     Observer = Callable[[str, Any], None]
 
 _enabled: ContextVar[bool] = ContextVar("grad_enabled", default=True)
 _observer: ContextVar[Optional[Observer]] = ContextVar("observer", default=None)
+_place: ContextVar[Optional[Tuple[str, int]]] = ContextVar("place", default=None)
 _numbers = count()
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-_own_files: Set[str] = set()            # those of this package that were met in a walk of frames
 
 Version = list[int]     # one number: how often the data was replaced; shared where memory is shared
 
@@ -116,20 +117,40 @@ class Node:
 
 def calling_line() -> Tuple[str, int]:
     """The file and line of the nearest caller outside this package."""
+    place = _place.get()
+    if place is not None:
+        return place
     frame = sys._getframe(2)
-    file = frame.f_code.co_filename
-    while frame.f_back is not None and (file in _own_files or _is_own(file)):
+    while frame.f_back is not None and is_own(frame.f_code):
         frame = frame.f_back
-        file = frame.f_code.co_filename
-    return file, frame.f_lineno
+    return frame.f_code.co_filename, frame.f_lineno
 
 
-def _is_own(file: str) -> bool:
-    """Whether a source file belongs to this package; if so, it is remembered."""
-    if file.startswith(_PACKAGE):
-        _own_files.add(file)
-        return True
-    return False
+def is_own(code: Optional[CodeType]) -> bool:
+    """Whether code stands in this package; None is code that is not Python's."""
+    return code is not None and code.co_filename.startswith(_PACKAGE)
+
+
+class called_from:
+    """A context manager: inside, every operation was called from `place`, a file and a line.
+
+    To walk up from each operation to the user's line is dear where models are deep. A module of
+    this package walks once, when it is called; None makes every operation walk again.
+    """
+
+    def __init__(self, place: Optional[Tuple[str, int]]) -> None:
+        self.place = place
+
+    def __enter__(self) -> None:
+        self.token = _place.set(self.place)
+
+    def __exit__(self, *error: object) -> None:
+        _place.reset(self.token)
+
+
+def current_place() -> Optional[Tuple[str, int]]:
+    """The place that holds for all operations here and now, if there is one."""
+    return _place.get()
 
 
 def nodes_below(root: Node) -> List[Node]:

@@ -12,6 +12,7 @@ from typing import Any, Dict, Iterator, List, Mapping, Set, Tuple
 
 from tinyformer.arrays import xp
 from tinyformer.autograd import Tensor
+from tinyformer.autograd.engine import called_from, calling_line, current_place, is_own
 from tinyformer.nn.printing import module_text
 
 
@@ -31,9 +32,16 @@ class Module:
     """
 
     training = True
+    _ours = False                       # whether `forward` stands in this package
+
+    def __init_subclass__(cls) -> None:
+        cls._ours = is_own(getattr(cls.forward, "__code__", None))
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
-        return self.forward(*arguments, **options)
+        if self._ours == (current_place() is not None):
+            return self.forward(*arguments, **options)
+        with called_from(calling_line() if self._ours else None):
+            return self.forward(*arguments, **options)
 
     def __setattr__(self, name: str, value: Any) -> None:
         """TypeError for a bare tensor where a parameter stands: it would be neither trained nor

@@ -13,6 +13,7 @@ parameter that two layers share is one parameter: it is updated once.
 from __future__ import annotations
 
 import math
+import operator
 from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple, Union
 
 from tinyformer.arrays import xp
@@ -37,6 +38,7 @@ class Optimiser:
         self.settings = settings
         self.steps = {name: 0 for name in self.parameters}
         self.memory: Dict[Names, Memory] = {}
+        self.flat: Dict[Names, Tuple[Any, List[Any]]] = {}     # numbers end to end, and their parts
         if not self.parameters:
             raise ValueError("there are no parameters to optimise")
         for setting, value in settings.items():
@@ -61,15 +63,25 @@ class Optimiser:
             parameters = [self.parameters[name] for name in names]
             decay = self.settings["weight_decay"] if decayed else 0.0
             gradients = [each.grad.data for each in parameters if each.grad is not None]
-            moved = self.update(joined([each.data for each in parameters]), joined(gradients),
+            moved = self.update(self.numbers(tuple(names)), xp.concat(gradients, axis=None),
                                 self.remembered(tuple(names)), steps, rate, decay)
-            for parameter, part in zip(parameters, parted(moved, parameters)):
+            parts = parted(moved, parameters)
+            for parameter, part in zip(parameters, parts):
                 parameter.data = part
+            self.flat[tuple(names)] = moved, parts
 
     def update(self, p: Any, g: Any, memory: Memory, steps: int, lr: float, decay: float) -> Any:
         """The new values of the numbers `p` with the gradients `g`, updated for the `steps`-th
         time. `memory` has what is remembered of them, and is given what is to be."""
         raise NotImplementedError
+
+    def numbers(self, names: Names) -> Any:
+        """The numbers of these parameters end to end: what the last step made, if it is there."""
+        data = [self.parameters[name].data for name in names]
+        flat, parts = self.flat.get(names, (None, ()))
+        if len(parts) == len(data) and all(map(operator.is_, data, parts)):
+            return flat
+        return xp.concat(data, axis=None)
 
     def remembered(self, names: Names) -> Memory:
         """What is remembered of these parameters, laid end to end: zeros before their first step.
@@ -82,11 +94,11 @@ class Optimiser:
             for others in [each for each in self.memory if not set(each).isdisjoint(names)]:
                 del self.memory[others]
                 for name in set(others).difference(names):
-                    self.memory[(name,)] = {kind: joined([array])
+                    self.memory[(name,)] = {kind: xp.concat([array], axis=None)
                                             for kind, array in known[name].items()}
-            self.memory[names] = {kind: joined([
+            self.memory[names] = {kind: xp.concat([
                 known[name][kind] if name in known else xp.zeros_like(self.parameters[name].data)
-                for name in names]) for kind in self.memories}
+                for name in names], axis=None) for kind in self.memories}
         return self.memory[names]
 
     def parted_memory(self) -> Dict[str, Memory]:
@@ -130,7 +142,7 @@ class Optimiser:
             if tuple(array.shape) != tuple(data.shape):
                 raise ValueError(f"the state has {key} in shape {tuple(array.shape)}, the "
                                  f"parameter has shape {tuple(data.shape)}")
-            memory.setdefault((name,), {})[kind] = joined([xp.astype(array, data.dtype)])
+            memory.setdefault((name,), {})[kind] = xp.reshape(xp.astype(array, data.dtype), (-1,))
         self.memory, self.steps = memory, dict(state["steps"])
         self.settings = dict(state["settings"])
 
@@ -233,11 +245,6 @@ class AdamW(Adam):
     def update(self, p: Any, g: Any, memory: Memory, steps: int, lr: float, decay: float) -> Any:
         """The formula of the class."""
         return self.adam(p, g, memory, steps, lr, 1 - lr * decay)
-
-
-def joined(arrays: Sequence[Any]) -> Any:
-    """All numbers of the arrays end to end, in a new array of one axis."""
-    return xp.concat([xp.reshape(array, (-1,)) for array in arrays])
 
 
 def parted(flat: Any, like: Sequence[Tensor]) -> List[Any]:

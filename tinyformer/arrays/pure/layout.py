@@ -18,7 +18,7 @@ from tinyformer.arrays.pure.array import (Array, AxisError, Shape, as_shape, asa
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable, List, Sequence, Tuple, Union
+    from typing import Any, Callable, List, Optional, Sequence, Tuple, Union
 
 
 def strides_of(shape: Shape) -> Tuple[int, ...]:
@@ -132,6 +132,11 @@ def permute_dims(x: Any, axes: Sequence[int]) -> Array:
     return Array(gather(x.values, 0, shape, tuple(strides[axis] for axis in order)), shape, x.kind)
 
 
+def rows_of(values: List[Any], width: int) -> List[List[Any]]:
+    """The rows of a flat matrix of `width` columns."""
+    return [values[i:i + width] for i in range(0, len(values), width)]
+
+
 def columns_of(values: List[Any], width: int) -> List[List[Any]]:
     """The columns of a flat matrix of `width` columns."""
     return [values[j::width] for j in range(width)]
@@ -179,15 +184,16 @@ def squeeze(x: Any, axis: Union[int, Tuple[int, ...]]) -> Array:
     return Array(x.values, tuple(n for each, n in enumerate(x.shape) if each not in gone), x.kind)
 
 
-def concat(arrays: Sequence[Any], axis: int = 0) -> Array:
-    """The arrays one after the other along an axis; their other lengths must agree."""
-    arrays = [asarray(array) for array in arrays]
+def concat(arrays: Sequence[Any], axis: Optional[int] = 0) -> Array:
+    """The arrays one after the other along an axis; their other lengths must agree. For None, all
+    of their elements along one axis."""
+    arrays = [asarray(array) if axis is not None else reshape(array, (-1,)) for array in arrays]
     if not arrays:
         raise ValueError("concat: needs at least one array")
     first = arrays[0]
     if not first.shape:
         raise ValueError("concat: arrays without axes cannot be concatenated, stack joins them")
-    axis = normal_axis(axis, first.ndim)
+    axis = normal_axis(axis or 0, first.ndim)
     for array in arrays:
         if array.ndim != first.ndim or any(
                 p != q for i, (p, q) in enumerate(zip(array.shape, first.shape)) if i != axis):

@@ -74,11 +74,14 @@ def linear(x: Tensor, weight: Tensor, bias: Optional[Tensor] = None) -> Tensor:
     y = affine(rows, w, None if bias is None else bias.data)
     width = w.shape[0]
 
-    def flat(g: Any) -> Any:
-        return xp.reshape(g, (rows.shape[0], width))
+    operands = (x, weight) if bias is None else (x, weight, bias)
+    wanted = [each.requires_grad for each in operands]
 
-    edges = [(x, lambda g: xp.reshape(xp.matmul(flat(g), w), leading + (w.shape[1],))),
-             (weight, lambda g: xp.matmul(xp.matrix_transpose(flat(g)), rows))]
-    if bias is not None:
-        edges.append((bias, lambda g: xp.sum(flat(g), axis=0)))
-    return record("linear", xp.reshape(y, leading + (width,)), *edges)
+    def vjp(g: Any) -> Any:
+        """dX, dW and db, as far as they are wanted."""
+        g = xp.reshape(g, (rows.shape[0], width))
+        dx = xp.reshape(xp.matmul(g, w), leading + (w.shape[1],)) if wanted[0] else None
+        dw = xp.matmul(xp.matrix_transpose(g), rows) if wanted[1] else None
+        return (dx, dw) if bias is None else (dx, dw, xp.sum(g, axis=0) if wanted[2] else None)
+
+    return record("linear", xp.reshape(y, leading + (width,)), (operands, vjp))
