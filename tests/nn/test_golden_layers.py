@@ -13,7 +13,7 @@ import pytest
 from layer_cases import differences
 
 from tinyformer import functional as F
-from tinyformer.nn import LayerNorm, Linear, MultiHeadAttention
+from tinyformer.nn import LayerNorm, Linear, attention
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "layers.json"
 CASES = {case["name"]: case for case in json.loads(GOLDEN.read_text(encoding="utf-8"))["cases"]}
@@ -54,10 +54,10 @@ def unmasked(query, key, value, **options):
     return attend(query, key, value, **{**options, "attn_mask": None})
 
 
-def mixed_up_heads(self, x):
+def mixed_up_heads(x, n_heads):
     """(B, T, D) -> (B, H, T, K) as if the heads came first."""
     batch, length, width = x.shape
-    return x.reshape(batch, self.n_heads, length, width // self.n_heads)
+    return x.reshape(batch, n_heads, length, width // n_heads)
 
 
 gelu, attend = F.gelu, F.scaled_dot_product_attention
@@ -68,7 +68,7 @@ MUTANTS = [
     (F, "scaled_dot_product_attention", unscaled, "MultiHeadAttention to itself, mask: none"),
     (F, "scaled_dot_product_attention", unmasked, "MultiHeadAttention to memory, mask: padding"),
     (F, "scaled_dot_product_attention", unmasked, "DecoderModel, tied=True, padding=False"),
-    (MultiHeadAttention, "_heads", mixed_up_heads, "MultiHeadAttention to itself, mask: causal"),
+    (attention, "split_heads", mixed_up_heads, "MultiHeadAttention to itself, mask: causal"),
 ]
 
 

@@ -131,14 +131,18 @@ def _gelu_single(a: Any, y: Any, slope: Any) -> None:
 
 
 def normalised(rows: Any, gain: Any, shift: Any, eps: float) -> Tuple[Any, Any, Any]:
-    """`operations.normalisation.normalised`; the means of rows are products with 1 / D."""
+    """`operations.normalisation.normalised`; the sums of rows are products with ones."""
     y, normal = empty(rows.shape, rows.dtype), empty(rows.shape, rows.dtype)
-    deviation, share = empty((len(rows), 1), rows.dtype), _share(rows, None)
+    deviation, width = empty((len(rows), 1), rows.dtype), rows.shape[1]
+    ones = unit(width, rows.dtype).reshape(width, 1)
     for part in pieces(*rows.shape):
         x, centred, out, variance = rows[part], normal[part], y[part], deviation[part]
-        subtract(x, matmul(x, share), out=centred)
+        mean = matmul(x, ones, out=variance)
+        mean /= width
+        subtract(x, mean, out=centred)
         multiply(centred, centred, out=out)
-        matmul(out, share, out=variance)
+        matmul(out, ones, out=variance)
+        variance /= width
         variance += eps
         sqrt(variance, out=variance)
         centred /= variance
@@ -148,16 +152,11 @@ def normalised(rows: Any, gain: Any, shift: Any, eps: float) -> Tuple[Any, Any, 
     return y, normal, deviation
 
 
-def _share(rows: Any, gain: Any) -> Any:
-    """What rows (N, D) are multiplied with for the mean of each, or of each times the gain."""
-    width = rows.shape[1]
-    return (unit(width, rows.dtype) if gain is None else gain).reshape(width, 1) / width
-
-
 def layer_norm_vjp(g: Any, normal: Any, deviation: Any, gain: Any) -> Tuple[Any, Any, Any]:
     """`operations.normalisation.layer_norm_vjp`, where mean(h) and mean(h normal) are the products
     of g and of g normal with gain / D: h = g gain need not be there for them."""
-    dx, share = empty(normal.shape, normal.dtype), _share(normal, gain)
+    dx, width = empty(normal.shape, normal.dtype), normal.shape[1]
+    share = (unit(width, normal.dtype) if gain is None else gain).reshape(width, 1) / width
     d_gain = zeros(normal.shape[1:], normal.dtype)
     for part in pieces(*normal.shape):
         here, n, out = g[part], normal[part], dx[part]

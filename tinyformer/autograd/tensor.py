@@ -446,9 +446,9 @@ def record(name: str, data: Any, *edges: Tuple[Any, Optional[Callable[[Any], Any
         targets: List[Any] = []
         wanted = False
         for operand in operands if joint else (operands,):
-            if operand._data.dtype is not dtype:
-                _check_dtypes(name, operand._data.dtype, dtype)
-            version = operand._version
+            own, version = operand._data.dtype, operand._version
+            if own is not dtype:
+                _check_dtypes(name, own, dtype)
             read.append((version, version[0]))
             if operand._requires_grad:
                 targets.append(operand._node or operand)

@@ -24,6 +24,9 @@ class Places(NamedTuple):
     keys: Any
 
 
+NO_SCHEME = Position()
+
+
 class MultiHeadAttention(Module):
     """H attentions side by side, each with its own projections (Vaswani et al., 2017, 3.2.2).
 
@@ -71,7 +74,7 @@ class MultiHeadAttention(Module):
             raise ValueError("attention leads from x (B, T, D) to memory (B, S, D), not from "
                              f"{x.shape} to {there.shape}")
         query = split_heads(x if self.query is None else self.query(x), self.n_heads)
-        scheme = self.position or Position()
+        scheme = self.position or NO_SCHEME
         if memory is None:
             query, key, value, places = self._own(query, x, places, cache, scheme)
         else:

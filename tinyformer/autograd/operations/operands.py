@@ -82,5 +82,5 @@ def _one_dtype(x: Tensor, y: Tensor) -> Tuple[Tensor, Tensor]:
 
 def floats(x: Any) -> Tensor:
     """A tensor of floats; integers are converted to the default dtype."""
-    x = as_tensor(x)
+    x = x if isinstance(x, Tensor) else Tensor(x)
     return x if is_float(x) else Tensor(xp.astype(x.data, xp.default_float))
