@@ -6,7 +6,7 @@ import pytest
 
 from tinyformer import manual_seed, no_grad, set_default_dtype
 from tinyformer.arrays import backend_name
-from tinyformer.generation import generate
+from tinyformer.generation import generate, scoring
 from tinyformer.generation.scoring import Cached, Plain, scorer
 from tinyformer.models import POSITIONS
 from tinyformer.nn import Cache
@@ -140,6 +140,10 @@ def test_the_cache_is_used_and_each_token_is_computed_once(decoder, backend, mon
         return forward(self, ids, mask, seen=seen, cache=cache)
 
     monkeypatch.setattr(type(net), "forward", watched)
+    generate(net, [1, 2, 3], 4)
+    assert widths == [3]                        # and then the steps of `stepping`
+    del widths[:]
+    monkeypatch.setattr(scoring, "knows", lambda model: False)
     generate(net, [1, 2, 3], 4)
     assert widths == [3, 1, 1, 1]
     del widths[:]

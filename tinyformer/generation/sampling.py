@@ -27,7 +27,7 @@ def check_scores(logits: Sequence[float]) -> float:
     """The largest score. Raises ValueError for scores that are nan, infinite, or all minus
     infinite."""
     best = max(logits)
-    if best in (math.inf, -math.inf) or any(score != score for score in logits):
+    if best in (math.inf, -math.inf) or math.isnan(sum(logits)) and any(map(math.isnan, logits)):
         index = next((index for index, score in enumerate(logits) if score != score),
                      logits.index(best))
         raise ValueError(f"no next token can be chosen: the score of token {index} is "

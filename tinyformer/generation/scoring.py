@@ -16,6 +16,7 @@ from typing import Any, List, Optional, Sequence, Tuple, Union
 
 from tinyformer.arrays import xp
 from tinyformer.autograd import Tensor
+from tinyformer.generation.stepping import Stepper, knows
 from tinyformer.nn import Cache
 
 Ids = Sequence[int]
@@ -60,6 +61,7 @@ class Cached:
                  limit: Optional[int] = None) -> None:
         self.model, self.plain = model, Plain(model, sources, limit)
         self.cache: Optional[Cache] = Cache()
+        self.stepper = Stepper(model) if knows(model) else None
         self.known: List[int] = []                  # how much of each text is in the cache
         self.memory: Optional[Tensor] = None        # (B, S, D), what the encoder made
         if sources is not None:
@@ -77,6 +79,10 @@ class Cached:
         self.known = self.known or [0] * len(texts)
         ids, seen = _left([text[known:] for text, known in zip(texts, self.known)])
         self.known = [len(text) for text in texts]
+        if self.stepper and len(self.cache) and seen is None is self.cache.seen \
+                and len(ids[0]) == 1 and not self.stepper.is_seen():
+            scores: List[List[float]] = self.stepper([row[0] for row in ids], self.cache).tolist()
+            return scores
         if self.memory is None:
             logits = self.model(ids, seen=seen, cache=self.cache)
         else:

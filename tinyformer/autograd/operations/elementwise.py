@@ -136,8 +136,13 @@ def gelu(x: Any, approximate: str = "none") -> Tensor:
 def gelu_exact(a: Any) -> Tuple[Any, Any]:
     """y = a Phi(a), and its slope Phi(a) + a phi(a): Phi the normal distribution, phi its
     density."""
-    below = (1 + xp.erf(a * math.sqrt(0.5))) * 0.5
+    below = normal_share(a)
     return a * below, below + a * xp.exp(a * a * -0.5) * (1 / math.sqrt(2 * math.pi))
+
+
+def normal_share(a: Any) -> Any:
+    """Phi(a), the share of normal numbers below a: (1 + erf(a / sqrt 2)) / 2."""
+    return (1 + xp.erf(a * math.sqrt(0.5))) * 0.5
 
 
 TWICE = 2 * math.sqrt(2 / math.pi)      # 2 u = TWICE a + CUBIC a^3
@@ -146,15 +151,16 @@ CUBIC = TWICE * 0.044715
 
 @fusible
 def gelu_tanh(a: Any) -> Tuple[Any, Any]:
-    """y = a (1 + tanh u) / 2, and its slope.
-
-    (1 + tanh u) / 2 is the logistic function of 2 u, call it p: exp is cheaper than tanh. The slope
-    of y = a p is p + a p (1 - p) 2 u' = p + y (1 - p) (TWICE + 3 CUBIC a^2).
-    """
-    square = a * a
-    p = 1 / (1 + xp.exp(a * (square * -CUBIC - TWICE)))
+    """y = a p with p = (1 + tanh u) / 2, and its slope: p is the logistic function of 2 u, so that
+    the slope is p + a p (1 - p) 2 u' = p + y (1 - p) (TWICE + 3 CUBIC a^2)."""
+    p = tanh_share(a)
     y = a * p
-    return y, p + y * (1 - p) * (square * (3 * CUBIC) + TWICE)
+    return y, p + y * (1 - p) * (a * a * (3 * CUBIC) + TWICE)
+
+
+def tanh_share(a: Any) -> Any:
+    """(1 + tanh u) / 2 = 1 / (1 + exp(-2 u)): exp is cheaper than tanh."""
+    return 1 / (1 + xp.exp(a * (a * a * -CUBIC - TWICE)))
 
 
 def where(condition: Any, x: Any, y: Any) -> Tensor:

@@ -1,0 +1,120 @@
+"""One token more, on bare arrays: what a decoder computes for a single new position of each text.
+
+At one position the arrays are so small that a call of the model is spent on modules, tensors and
+checks. `Stepper` does the arithmetic of that call alone, block by block, by the functions that the
+operations themselves are made of; queries, keys and values are one product. It knows the commonest
+model: a decoder with its norms before each half and its positions at the input. The model itself
+is the oracle, and does all other work.
+"""
+
+from __future__ import annotations
+
+import math
+
+from tinyformer.arrays import xp
+from tinyformer.autograd import Tensor
+from tinyformer.autograd.engine import current_observer
+from tinyformer.autograd.operations.attention import attention_weights
+from tinyformer.autograd.operations.elementwise import normal_share, tanh_share
+from tinyformer.autograd.operations.normalisation import normalised
+from tinyformer.autograd.operations.products import affine
+from tinyformer.models import DecoderModel
+from tinyformer.nn import Cache, LayerNorm, Linear, MultiHeadAttention
+from tinyformer.nn.block import Block
+from tinyformer.nn.layers import FeedForward
+from tinyformer.nn.positions import Learned
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, List, Tuple
+
+ACTIVATIONS = {"relu": lambda a: xp.maximum(a, 0), "gelu": lambda a: a * normal_share(a),
+               "gelu_tanh": lambda a: a * tanh_share(a)}
+
+
+def knows(model: Any) -> bool:
+    """Whether a model is of the kind that `Stepper` computes."""
+    return type(model) is DecoderModel and type(model.stack.norm) is LayerNorm and all(
+        type(block) is Block and block.norm == "pre" and block.order == "paper"
+        and type(block.attention) is MultiHeadAttention and block.attention.position is None
+        and type(block.attention_norm) is type(block.feed_forward_norm) is LayerNorm
+        and type(block.feed_forward) is FeedForward
+        and all(type(layer) is Linear for layer in _linears(block)) for block in model.stack.blocks)
+
+
+def _linears(block: Block) -> List[Any]:
+    attention, feed_forward = block.attention, block.feed_forward
+    return [attention.query, attention.key, attention.value, attention.output,
+            feed_forward.inner, feed_forward.outer]
+
+
+class Stepper:
+    """The scores behind one new token of each text, for a model that `knows` approves.
+
+    The weights are those of the moment when the stepper is made.
+    """
+
+    def __init__(self, model: DecoderModel) -> None:
+        self.model = model
+        self.weights = [_weights_of(block) for block in model.stack.blocks]
+        self.norm = _norm(model.stack.norm)
+        self.output = _map(model.output or model.tokens)
+
+    def is_seen(self) -> bool:
+        """Whether somebody looks at values that only the model itself would show."""
+        return current_observer() is not None or any(
+            block.notes is not None or block.attention.records is not None
+            for block in self.model.stack.blocks)
+
+    def __call__(self, ids: List[int], cache: Cache) -> Any:
+        """ids (B,), the tokens behind those that the cache remembers -> scores (B, V)."""
+        positions = xp.asarray([[len(cache)]], xp.int64)
+        x = self._placed(xp.take_rows(self.model.tokens.weight.data, xp.asarray(ids)), positions)
+        cache.follow(positions, None)
+        for block, (norm, joint, output, feed_norm, inner, outer) in zip(
+                self.model.stack.blocks, self.weights):
+            mixture = _look(block.attention, affine(normalised(x, *norm)[0], *joint), cache)
+            x = x + affine(mixture, *output)
+            h = affine(normalised(x, *feed_norm)[0], *inner)
+            x = x + affine(ACTIVATIONS[block.feed_forward.activation](h), *outer)
+        return affine(normalised(x, *self.norm)[0], *self.output)
+
+    def _placed(self, vectors: Any, positions: Any) -> Any:
+        """The vectors of new tokens (B, D) at their positions."""
+        scheme = self.model.positions
+        if type(scheme) is Learned and len(scheme.table.weight) > positions[0, 0]:
+            return vectors + xp.take_rows(scheme.table.weight.data, positions[0])
+        whole = scheme.at_input(Tensor(xp.expand_dims(vectors, axis=1)), positions)
+        return xp.reshape(whole.data, vectors.shape)
+
+
+def _look(attention: Any, joint: Any, cache: Cache) -> Any:
+    """The mixed values (B, H V) of one query each, given queries, keys and values side by side."""
+    rows, heads = joint.shape[0], attention.n_heads
+    d_k, d_v = attention.query.weight.shape[0], attention.value.weight.shape[0]
+    query, key, value = (
+        xp.reshape(joint[:, start:stop], (rows, heads, 1, (stop - start) // heads))
+        for start, stop in ((0, d_k), (d_k, 2 * d_k), (2 * d_k, 2 * d_k + d_v)))
+    keys, values = cache.extend(attention, Tensor(key), Tensor(value))
+    scale = math.sqrt(heads / d_k)
+    weights = attention_weights(xp.matmul(query * scale, xp.matrix_transpose(keys.data)))
+    return xp.reshape(xp.matmul(weights, values.data), (rows, d_v))
+
+
+def _weights_of(block: Block) -> Tuple[Any, ...]:
+    """What one block needs: norms as (gain, shift, eps), maps as (w, b)."""
+    attention, feed_forward = block.attention, block.feed_forward
+    parts: List[Any] = [attention.query, attention.key, attention.value]
+    joint = (xp.concat([part.weight.data for part in parts]),
+             None if parts[0].bias is None else xp.concat([part.bias.data for part in parts]))
+    return (_norm(block.attention_norm), joint, _map(attention.output),
+            _norm(block.feed_forward_norm), _map(feed_forward.inner), _map(feed_forward.outer))
+
+
+def _norm(layer: Any) -> Tuple[Any, Any, float]:
+    return layer.weight.data, layer.bias.data, layer.eps
+
+
+def _map(layer: Any) -> Tuple[Any, Any]:
+    bias = getattr(layer, "bias", None)
+    return layer.weight.data, None if bias is None else bias.data
