@@ -193,6 +193,19 @@ def test_time_lost_with_the_graph_shows_there(backend, monkeypatch):
     assert profile["the graph"][:2] == (9, 100) and profile.total == 109
 
 
+def test_a_product_within_a_product_counts_once(monkeypatch):
+    clock = Clock()
+    with use_backend("python"):
+        pure = sys.modules["tinyformer.arrays.pure.products"]
+        monkeypatch.setattr(pure, "dots", clock.slow(pure.dots, 10))
+        x = tf.tensor([[1.0, 2.0]])
+        with profiled(clock) as profile:
+            x @ x.mT
+            pure.dots([[1.0]], [[2.0]])         # as bodies of its own may do
+    assert profile["matmul"].products == 10 == profile.total - 10
+    assert sum(profile.products.values()) == 20
+
+
 @pytest.mark.parametrize("owner, function, name", [
     (AdamW.__mro__[2], "step", "optimiser"), (TokenBatches, "__next__", "batches"),
     (Trainer, "_evaluated", "held-out loss"), (Trainer, "save", "log, checkpoints, progress"),
