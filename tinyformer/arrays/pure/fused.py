@@ -1,30 +1,67 @@
-"""Faster bodies for a few computations that are made of many elementwise passes.
+"""Faster bodies for computations that are made of many elementwise passes.
 
 Every pass over a pure array makes a list. Where a formula of several passes is worth its own loop,
-it stands here under the name of the plain one, which stays where it is read; `xp.fused` maps the
-names to these bodies, and the tests hold one against the other.
+it stands here under the name of the plain one, which stays where it is read and derived; `xp.fused`
+maps the names to these bodies, and the tests hold one against the other.
 """
 
 from __future__ import annotations
 
+from functools import wraps
 from math import sqrt
+from operator import add
 
 from tinyformer.arrays.pure.array import Array
+from tinyformer.arrays.pure.layout import rows_of
+from tinyformer.arrays.pure.products import paired
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable, Dict, Tuple
 
+fused: Dict[str, Callable[..., Any]] = {}
 
+
+def of_floats(body: Callable[..., Any]) -> Callable[..., Any]:
+    """Enter a body in `fused`. Exact numbers are left to the plain computation, and whatever Python
+    raises an error for where IEEE 754 has an inf or a nan."""
+    @wraps(body)
+    def computed(*operands: Any) -> Any:
+        for each in operands:
+            if type(each) is Array and each.kind == "exact":
+                return NotImplemented
+        try:
+            return body(*operands)
+        except (ArithmeticError, ValueError):
+            return NotImplemented
+
+    fused[body.__name__] = computed
+    return computed
+
+
+@of_floats
 def adam_step(p: Array, g: Array, m: Array, v: Array, keep: float, b1: float, b2: float,
               scale: float, shift: float) -> Tuple[Array, Array, Array]:
-    """`training.optimisers.adam_step` in three loops."""
-    c1, c2 = 1 - b1, 1 - b2
-    first = [b1 * a + c1 * b for a, b in zip(m.values, g.values)]
-    second = [b2 * a + c2 * (b * b) for a, b in zip(v.values, g.values)]
-    moved = [keep * a - scale * b / (sqrt(c) + shift) for a, b, c in zip(p.values, first, second)]
-    return (Array(moved, p.shape, "float"), Array(first, p.shape, "float"),
-            Array(second, p.shape, "float"))
+    """`training.optimisers.adam_step`, the moments where they stand.
+
+    Two loops, so that the new parameters come to lie side by side in memory: in one loop with the
+    moments they would be read more slowly by everything that follows.
+    """
+    if not shift:
+        return NotImplemented               # 0 / 0 may follow
+    c1, c2, first, second = 1 - b1, 1 - b2, m.values, v.values
+    for i, slope in enumerate(g.values):
+        first[i] = b1 * first[i] + c1 * slope
+        second[i] = b2 * second[i] + c2 * (slope * slope)
+    moved = [keep * number - scale * first[i] / (sqrt(second[i]) + shift)
+             for i, number in enumerate(p.values)]
+    return Array(moved, p.shape, "float"), m, v
 
 
-fused: Dict[str, Callable[..., Any]] = {"adam_step": adam_step}
+@of_floats
+def affine(rows: Array, w: Array, b: Any) -> Array:
+    """`operations.products.affine`: the columns of w^T are the rows of w."""
+    y = paired(rows, w, rows_of, rows_of)
+    if b is not None:
+        y.values = list(map(add, y.values, b.values * rows.shape[0]))
+    return y

@@ -16,12 +16,13 @@ from math import prod
 from operator import mul
 
 from tinyformer.arrays.pure.array import Array, asarray, common_kind, convert, give_operator
-from tinyformer.arrays.pure.layout import broadcast_shapes, columns_of, expand
+from tinyformer.arrays.pure.layout import broadcast_shapes, columns_of, expand, rows_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable, List
     Matrix = List[List[Any]]
+    Reading = Callable[[List[Any], int], Matrix]
 
 if hasattr(math, "sumprod"):
     SHORT = 15                 # up to this length of the rows the sum is written out
@@ -85,33 +86,34 @@ def matmul(x: Any, y: Any) -> Array:
                          f"on the left, {right[-2]} rows on the right")
     kind = common_kind("matmul", x.kind, y.kind)
     shape = broadcast_shapes("matmul", left[:-2], right[:-2]) + (left[-2], right[-1])
-    if left[-1] == 0:
+    if not left[-1] * prod(shape):
         values = convert([0], kind) * prod(shape)
     elif right[:-2] == (1,) * len(right[:-2]):       # one matrix on the right serves all rows
-        values = _product(x.values, y.values, left[-1], right[-1])
+        values = dots(rows_of(x.values, left[-1]), columns_of(y.values, right[-1]))
     else:
-        values = _batched(x, y, left, right, shape)
+        first, second = shape[:-2] + left[-2:], shape[:-2] + right[-2:]
+        values = paired(Array(expand(x.values, left, first), first, kind),
+                        Array(expand(y.values, right, second), second, kind)).values
     kept = shape[:-2] + (() if x.ndim == 1 else shape[-2:-1]) + (() if y.ndim == 1 else shape[-1:])
     return Array(convert(values, "bool") if kind == "bool" else values, kept, kind)
 
 
-def _product(x: List[Any], y: List[Any], inner: int, width: int) -> List[Any]:
-    """The product of two flat matrices of `inner` and of `width` columns."""
-    rows = [x[i:i + inner] for i in range(0, len(x), inner)]
-    return dots(rows, columns_of(y, width))
+def paired(x: Array, y: Array, left: Reading = rows_of, right: Reading = columns_of) -> Array:
+    """The products of the matrices of x and y in pairs; leading axes must be equal, no length 0.
 
-
-def _batched(x: Array, y: Array, left: Any, right: Any, shape: Any) -> List[Any]:
-    """The products of matrices in pairs, one pair for every index of the leading axes."""
-    first = expand(x.values, left, shape[:-2] + left[-2:])
-    second = expand(y.values, right, shape[:-2] + right[-2:])
-    inner, width = left[-1], right[-1]
-    here, there = left[-2] * inner, inner * width
+    A matrix on the left is read by its rows, one on the right by its columns. Read the other way
+    it is multiplied as its transpose, which is never made: x y^T is paired(x, y, rows_of, rows_of).
+    """
     values: List[Any] = []
-    for k in range(prod(shape[:-2])):
-        values += _product(first[k * here:(k + 1) * here], second[k * there:(k + 1) * there],
-                           inner, width)
-    return values
+    for one, other in zip(matrices(x), matrices(y)):
+        values += dots(left(one, x.shape[-1]), right(other, y.shape[-1]))
+    height, width = x.shape[-2 if left is rows_of else -1], y.shape[-2 if right is rows_of else -1]
+    return Array(values, x.shape[:-2] + (height, width), x.kind)
+
+
+def matrices(x: Array) -> List[List[Any]]:
+    """The numbers of each matrix of the last two axes."""
+    return rows_of(x.values, x.shape[-2] * x.shape[-1])
 
 
 give_operator("matmul", matmul)
