@@ -309,7 +309,7 @@ WITHOUT_GRADIENT = {
 
 
 def public_names() -> List[str]:
-    """Every function of functional, those of the heads, and whatever of Tensor is annotated to return a Tensor."""
+    """Every function of functional, those of heads, and whatever of Tensor returns a Tensor."""
     names = [f"functional.{name}" for name in F.__all__]
     names += ["shaping.split_heads", "shaping.join_heads"]
     for name, member in vars(Tensor).items():

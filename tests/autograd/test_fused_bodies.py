@@ -18,6 +18,7 @@ from tinyformer.arrays.stream import Stream
 from tinyformer.autograd import Tensor
 from tinyformer.autograd.operations import (attention, elementwise, normalisation, probabilities,
                                             products)
+from tinyformer.nn import cache
 from tinyformer.training import optimisers
 
 Operands = List[Any]
@@ -99,10 +100,15 @@ BODIES: Dict[str, List[Any]] = {
     "gelu_tanh": [elementwise.gelu_tanh, wide(3, 5), wide(LARGE // 5, 5)],
     "gelu_exact": [elementwise.gelu_exact, wide(3, 5), wide(LARGE // 5, 5)],
     "normalised": [normalisation.normalised, rows(3, 4, gain=True, shift=True), rows(3, 4),
-                   rows(3, 4, gain=True), rows(2, 1, shift=True), rows(LARGE // 7, 7, gain=True)],
+                   rows(3, 4, gain=True), rows(2, 1, shift=True),
+                   rows(1, 5, gain=True, shift=True), rows(1, 5), rows(1, 1),
+                   rows(LARGE // 7, 7, gain=True)],
     "layer_norm_vjp": [normalisation.layer_norm_vjp, row_gradients(3, 4, True),
                        row_gradients(3, 4, False), row_gradients(LARGE // 7, 7, True),
                        row_gradients(0, 4, True)],
+    "attention_weights": [attention.attention_weights, lambda: [numbers(2, 3, 4) * 30.0],
+                          lambda: [numbers(2, 3, 1)], lambda: [xp.full((2, 2), -math.inf)],
+                          lambda: [numbers(200, 50)]],
     "attend": [attention.attend] + [
         functools.partial(looks, *sizes, mask=mask, dropped=dropped)
         for sizes in ((2, 3, 4, 5, 2), (1, 1, 2, 3, 1), (2, 3, 60, 70, 4), (0, 0, 3, 2, 2))
@@ -137,7 +143,22 @@ def differs(one: Any, other: Any) -> float:
 
 
 def test_every_fused_body_is_tested(backend: str) -> None:
-    assert set(xp.fused) <= set(BODIES), MODULES[backend]
+    assert set(xp.fused) <= {*BODIES, "laid_behind"}, MODULES[backend]
+
+
+def test_what_is_laid_behind_stays_what_it_was(backend: str) -> None:
+    """Piece after piece gives the whole, and what grows in one room disturbs nobody's earlier view
+    of it, nor a second way to go on from the same beginning."""
+    parts = [numbers(2, 3, length, 2, seed=length) for length in (1, 2, 1, 3, 1, 1, 5, 1)]
+    whole, room, seen = parts[0], None, []
+    for part in parts[1:]:
+        room, whole = cache.laid_behind(whole, part, room)
+        seen.append((whole, whole.tolist()))
+    assert whole.tolist() == xp.concat(parts, axis=2).tolist()
+    _, other = cache.laid_behind(seen[2][0], parts[0] * 2.0, None)
+    for view, then in seen:
+        assert view.tolist() == then
+    assert other.tolist() == xp.concat([*parts[:4], parts[0] * 2.0], axis=2).tolist()
 
 
 @pytest.mark.parametrize("name", BODIES)

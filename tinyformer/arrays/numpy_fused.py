@@ -132,6 +132,8 @@ def _gelu_single(a: Any, y: Any, slope: Any) -> None:
 
 def normalised(rows: Any, gain: Any, shift: Any, eps: float) -> Tuple[Any, Any, Any]:
     """`operations.normalisation.normalised`; the sums of rows are products with ones."""
+    if len(rows) == 1:
+        return _normalised_row(rows, gain, shift, eps)
     y, normal = empty(rows.shape, rows.dtype), empty(rows.shape, rows.dtype)
     deviation, width = empty((len(rows), 1), rows.dtype), rows.shape[1]
     ones = unit(width, rows.dtype).reshape(width, 1)
@@ -150,6 +152,19 @@ def normalised(rows: Any, gain: Any, shift: Any, eps: float) -> Tuple[Any, Any, 
         if shift is not None:
             out += shift
     return y, normal, deviation
+
+
+def _normalised_row(rows: Any, gain: Any, shift: Any, eps: float) -> Tuple[Any, Any, Any]:
+    """The same for a single row, as text is written: its sums are numbers, and come without calls
+    of functions on arrays."""
+    width = rows.shape[1]
+    centred = rows - rows[0].dot(unit(width, rows.dtype)) / width
+    deviation = sqrt(centred[0].dot(centred[0]) / width + eps)
+    centred /= deviation
+    y = centred * (1 if gain is None else gain)
+    if shift is not None:
+        y += shift
+    return y, centred, deviation.reshape(1, 1)
 
 
 def layer_norm_vjp(g: Any, normal: Any, deviation: Any, gain: Any) -> Tuple[Any, Any, Any]:
@@ -199,6 +214,16 @@ def _heads_of(shape: Tuple[int, ...], dtype: Any) -> Any:
     return empty((batch, length, heads, width), dtype).transpose(0, 2, 1, 3)
 
 
+def attention_weights(scores: Any) -> Any:
+    """`operations.attention.attention_weights`."""
+    largest = max(scores, -1, True)
+    weights = scores - maximum(largest, LOWEST, out=largest)
+    exp(weights, out=weights)
+    total = sum(weights, -1, True)
+    weights /= maximum(total, 1, out=total)
+    return weights
+
+
 def attend(q: Any, k: Any, v: Any, added: Any, factors: Any) -> Any:
     """`operations.attention.attend`, some heads at a time: their scores stay in the cache."""
     if not _alike(q, k, v, added):
@@ -239,6 +264,17 @@ def attend_vjp(g: Any, q: Any, k: Any, v: Any, weights: Any, factors: Any, mixtu
         mixed = w if factors is None else w * factors[part]
         matmul(mixed.swapaxes(2, 3), seen, out=dv[part])
     return (dq, dk, dv, d_scores) if scores_too else (dq, dk, dv)
+
+
+def laid_behind(old: Any, new: Any, room: Any) -> Tuple[Any, Any]:
+    """`nn.cache.laid_behind`: a room twice as long as needed, so that seldom anything is copied."""
+    start, end = old.shape[2], old.shape[2] + new.shape[2]
+    if room is None or old.base is not room or end > room.shape[2]:
+        batch, heads, _, width = old.shape
+        room = empty((batch, heads, 2 * end, width), old.dtype)
+        room[:, :, :start] = old
+    room[:, :, start:end] = new
+    return room, room[:, :, :end]
 
 
 def surprise(rows: Any, classes: Any, smoothing: float) -> Tuple[Any, Any]:
@@ -287,5 +323,5 @@ def adam_step(p: Any, g: Any, m: Any, v: Any, keep: float, b1: float, b2: float,
 
 
 fused: Dict[str, Callable[..., Any]] = {each.__name__: each for each in (
-    affine, gelu_tanh, gelu_exact, normalised, layer_norm_vjp, attend, attend_vjp, surprise,
-    surprise_vjp, adam_step)}
+    affine, gelu_tanh, gelu_exact, normalised, layer_norm_vjp, attention_weights, attend,
+    attend_vjp, laid_behind, surprise, surprise_vjp, adam_step)}

@@ -14,10 +14,10 @@ import math
 from tinyformer.arrays import xp
 from tinyformer.autograd import Tensor
 from tinyformer.autograd.engine import current_observer
-from tinyformer.autograd.operations.attention import attention_weights
 from tinyformer.autograd.operations.elementwise import normal_share, tanh_share
 from tinyformer.autograd.operations.normalisation import normalised
 from tinyformer.autograd.operations.products import affine
+from tinyformer.autograd.tensor import wrap
 from tinyformer.models import DecoderModel
 from tinyformer.nn import Cache, LayerNorm, Linear, MultiHeadAttention
 from tinyformer.nn.block import Block
@@ -39,7 +39,8 @@ def knows(model: Any) -> bool:
         and type(block.attention) is MultiHeadAttention and block.attention.position is None
         and type(block.attention_norm) is type(block.feed_forward_norm) is LayerNorm
         and type(block.feed_forward) is FeedForward
-        and all(type(layer) is Linear for layer in _linears(block)) for block in model.stack.blocks)
+        and all(type(layer) is Linear for layer in _linears(block))
+        and _linears(block)[0].weight.shape == _linears(block)[2].weight.shape for block in model.stack.blocks)
 
 
 def _linears(block: Block) -> List[Any]:
@@ -89,24 +90,24 @@ class Stepper:
 
 
 def _look(attention: Any, joint: Any, cache: Cache) -> Any:
-    """The mixed values (B, H V) of one query each, given queries, keys and values side by side."""
+    """The mixed values (B, H K) of one query each, given queries, keys and values side by side."""
     rows, heads = joint.shape[0], attention.n_heads
-    d_k, d_v = attention.query.weight.shape[0], attention.value.weight.shape[0]
-    query, key, value = (
-        xp.reshape(joint[:, start:stop], (rows, heads, 1, (stop - start) // heads))
-        for start, stop in ((0, d_k), (d_k, 2 * d_k), (2 * d_k, 2 * d_k + d_v)))
-    keys, values = cache.extend(attention, Tensor(key), Tensor(value))
-    scale = math.sqrt(heads / d_k)
-    weights = attention_weights(xp.matmul(query * scale, xp.matrix_transpose(keys.data)))
-    return xp.reshape(xp.matmul(weights, values.data), (rows, d_v))
+    parts = xp.reshape(joint, (rows, 3, heads, 1, joint.shape[1] // (3 * heads)))
+    keys, values = cache.extend(attention, wrap(parts[:, 1]), wrap(parts[:, 2]))
+    scores = xp.matmul(parts[:, 0], xp.matrix_transpose(keys.data))
+    e = xp.exp(scores - xp.max(scores, axis=-1, keepdims=True))
+    mixture = xp.matmul(e, values.data) / xp.sum(e, axis=-1, keepdims=True)
+    return xp.reshape(mixture, (rows, joint.shape[1] // 3))
 
 
 def _weights_of(block: Block) -> Tuple[Any, ...]:
-    """What one block needs: norms as (gain, shift, eps), maps as (w, b)."""
+    """What one block needs: norms as (gain, shift, eps), maps as (w, b). The scale of the scores is
+    in the map of the queries."""
     attention, feed_forward = block.attention, block.feed_forward
-    parts: List[Any] = [attention.query, attention.key, attention.value]
-    joint = (xp.concat([part.weight.data for part in parts]),
-             None if parts[0].bias is None else xp.concat([part.bias.data for part in parts]))
+    maps = [_map(part) for part in (attention.query, attention.key, attention.value)]
+    scale = math.sqrt(attention.n_heads / len(maps[0][0]))
+    w, b = (None if first is None else [first * scale, *others] for first, *others in zip(*maps))
+    joint = xp.concat(w), None if b is None else xp.concat(b)
     return (_norm(block.attention_norm), joint, _map(attention.output),
             _norm(block.feed_forward_norm), _map(feed_forward.inner), _map(feed_forward.outer))
 

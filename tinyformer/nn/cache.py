@@ -9,9 +9,21 @@ from __future__ import annotations
 from typing import Any, Callable, Dict, Optional, Sequence, Tuple
 
 from tinyformer.arrays import xp
+from tinyformer.arrays.backend import fusible
 from tinyformer.autograd import Tensor
+from tinyformer.autograd.tensor import wrap
 
 Pair = Tuple[Tensor, Tensor]
+
+
+@fusible
+def laid_behind(old: Any, new: Any, room: Any) -> Tuple[Any, Any]:
+    """A room, and what is remembered (B, H, S, K) with what is new (B, H, T, K) behind it.
+
+    A backend that can write into arrays takes more memory than it needs, the room, and finds it
+    here again at the next call. Here there is none.
+    """
+    return None, xp.concat([old, new], axis=2)
 
 
 class Cache:
@@ -23,6 +35,7 @@ class Cache:
 
     def __init__(self) -> None:
         self.pairs: Dict[Any, Pair] = {}
+        self.rooms: Dict[Any, Tuple[Any, Any]] = {}     # memory that the pairs can grow into
         self.positions: Any = None
         self.seen: Any = None
 
@@ -37,10 +50,14 @@ class Cache:
     def extend(self, owner: Any, key: Tensor, value: Tensor) -> Pair:
         """The remembered keys and values of an attention with the new ones behind them."""
         if owner in self.pairs:
-            former = self.pairs[owner]
-            key, value = (Tensor(xp.concat([old.data, new.data], axis=2))
-                          for old, new in zip(former, (key, value)))
-        self.pairs[owner] = key.detach(), value.detach()
+            former, rooms = self.pairs[owner], self.rooms.get(owner, (None, None))
+            (room, keys), (other, values) = (
+                laid_behind(old.data, new.data, room)
+                for old, new, room in zip(former, (key, value), rooms))
+            self.rooms[owner] = room, other
+            self.pairs[owner] = wrap(keys), wrap(values)
+        else:
+            self.pairs[owner] = key.detach(), value.detach()
         return self.pairs[owner]
 
     def once(self, owner: Any, make: Callable[[], Pair]) -> Pair:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 LOWEST = -1e30          # finite, and below any score that is not minus infinity
 
 
+@fusible
 def attention_weights(scores: Any) -> Any:
     """The softmax of each row of scores (..., T, S), where -inf marks a key that may not be seen.
 
