@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import os
 import pickle
+import sys
 from typing import Any, List
 
 import pytest
@@ -12,7 +14,7 @@ from tinyformer import functional as F
 from tinyformer import manual_seed, tensor
 from tinyformer.arrays import xp
 from tinyformer.models import DecoderConfig, DecoderModel
-from tinyformer.nn import Dropout, Embedding, Linear, Module, Parameter
+from tinyformer.nn import Dropout, Embedding, FeedForward, Linear, Module, Parameter
 from tinyformer.training.optimisers import SGD, AdamW
 
 
@@ -323,3 +325,35 @@ def test_a_bare_tensor_never_takes_the_place_of_a_parameter(backend):
     layer.weight = Parameter([[3.0, 4.0]])
     layer.bias = None
     assert [name for name, _ in layer.named_parameters()] == ["weight"]
+
+
+class Doubled(Module):
+    """A user's module around one of the package."""
+
+    def __init__(self, inner):
+        self.inner = inner
+
+    def forward(self, x):
+        self.line = sys._getframe().f_lineno + 1
+        return self.inner(x) * 2.0
+
+
+def place_of(tensor):
+    return os.path.basename(tensor._node.where[0]), tensor._node.where[1]
+
+
+def test_an_operation_names_the_line_that_called_the_module(backend):
+    """Deep in modules of the package it is the line that called the outermost; in a user's own
+    module, the line there; and afterwards nothing is left of either."""
+    layer, x = FeedForward(2, 3), tensor([[1.0, 2.0]], requires_grad=True)
+    here = os.path.basename(__file__)
+    line = sys._getframe().f_lineno + 1
+    assert place_of(layer(x)) == (here, line)
+    mine = Doubled(layer)
+    assert place_of(mine(x)) == (here, mine.line)
+    layer.outer = Doubled(layer.outer)         # a user's inside one of the package
+    assert place_of(layer(x)) == (here, layer.outer.line)
+    with pytest.raises(ValueError):
+        FeedForward(2, 3)(tensor([[1.0]]))
+    line = sys._getframe().f_lineno + 1
+    assert place_of(x * 2.0) == (here, line)

@@ -29,7 +29,10 @@ if TYPE_CHECKING:
 
 _enabled: ContextVar[bool] = ContextVar("grad_enabled", default=True)
 _observer: ContextVar[Optional[Observer]] = ContextVar("observer", default=None)
-_place: ContextVar[Optional[Tuple[str, int]]] = ContextVar("place", default=None)
+# The file and line that called everything done here and now. To walk up to it from each operation
+# is dear where models are deep: a module of this package walks once, when it is called, and keeps
+# the place here. Without one, every operation walks.
+place: ContextVar[Optional[Tuple[str, int]]] = ContextVar("place", default=None)
 _numbers = count()
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
@@ -117,9 +120,9 @@ class Node:
 
 def calling_line() -> Tuple[str, int]:
     """The file and line of the nearest caller outside this package."""
-    place = _place.get()
-    if place is not None:
-        return place
+    known = place.get()
+    if known is not None:
+        return known
     frame = sys._getframe(2)
     while frame.f_back is not None and is_own(frame.f_code):
         frame = frame.f_back
@@ -129,28 +132,6 @@ def calling_line() -> Tuple[str, int]:
 def is_own(code: Optional[CodeType]) -> bool:
     """Whether code stands in this package; None is code that is not Python's."""
     return code is not None and code.co_filename.startswith(_PACKAGE)
-
-
-class called_from:
-    """A context manager: inside, every operation was called from `place`, a file and a line.
-
-    To walk up from each operation to the user's line is dear where models are deep. A module of
-    this package walks once, when it is called; None makes every operation walk again.
-    """
-
-    def __init__(self, place: Optional[Tuple[str, int]]) -> None:
-        self.place = place
-
-    def __enter__(self) -> None:
-        self.token = _place.set(self.place)
-
-    def __exit__(self, *error: object) -> None:
-        _place.reset(self.token)
-
-
-def current_place() -> Optional[Tuple[str, int]]:
-    """The place that holds for all operations here and now, if there is one."""
-    return _place.get()
 
 
 def nodes_below(root: Node) -> List[Node]:

@@ -40,7 +40,8 @@ def knows(model: Any) -> bool:
         and type(block.attention_norm) is type(block.feed_forward_norm) is LayerNorm
         and type(block.feed_forward) is FeedForward
         and all(type(layer) is Linear for layer in _linears(block))
-        and _linears(block)[0].weight.shape == _linears(block)[2].weight.shape for block in model.stack.blocks)
+        and _linears(block)[0].weight.shape == _linears(block)[2].weight.shape
+        for block in model.stack.blocks)
 
 
 def _linears(block: Block) -> List[Any]:

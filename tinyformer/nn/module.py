@@ -12,7 +12,7 @@ from typing import Any, Dict, Iterator, List, Mapping, Set, Tuple
 
 from tinyformer.arrays import xp
 from tinyformer.autograd import Tensor
-from tinyformer.autograd.engine import called_from, calling_line, current_place, is_own
+from tinyformer.autograd.engine import calling_line, is_own, place
 from tinyformer.nn.printing import module_text
 
 
@@ -38,10 +38,13 @@ class Module:
         cls._ours = is_own(getattr(cls.forward, "__code__", None))
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
-        if self._ours == (current_place() is not None):
+        if self._ours == (place.get() is not None):
             return self.forward(*arguments, **options)
-        with called_from(calling_line() if self._ours else None):
+        former = place.set(calling_line() if self._ours else None)
+        try:
             return self.forward(*arguments, **options)
+        finally:
+            place.reset(former)
 
     def __setattr__(self, name: str, value: Any) -> None:
         """TypeError for a bare tensor where a parameter stands: it would be neither trained nor

@@ -54,17 +54,16 @@ def layer_norm(x: Tensor, normalized_shape: Union[int, Sequence[int]],
     bias = None if bias is None else floats(bias)
     _check_shapes(shape, x, weight, bias)
     whole, width = x.data.shape, prod(shape)
-    learned = [(each, None if each is None else xp.reshape(each.data, (width,)))
-               for each in (weight, bias)]
-    gain, shift = (data for _, data in learned)
+    gain, shift = (None if each is None else xp.reshape(each.data, (width,))
+                   for each in (weight, bias))
     y, normal, deviation = normalised(xp.reshape(x.data, (-1, width)), gain, shift, eps)
     operands = tuple(each for each in (x, weight, bias) if each is not None)
 
     def vjp(g: Any) -> Any:
         """dx and the gradients of weight and bias, as far as there are any."""
         dx, *rest = layer_norm_vjp(xp.reshape(g, normal.shape), normal, deviation, gain)
-        return (xp.reshape(dx, whole), *(xp.reshape(each, shape) for each, (given, _) in
-                                         zip(rest, learned) if given is not None))
+        return (xp.reshape(dx, whole), *(xp.reshape(each, shape) for each, given in
+                                         zip(rest, (gain, shift)) if given is not None))
 
     return record("layer_norm", xp.reshape(y, whole), (operands, vjp))
 
