@@ -57,9 +57,10 @@ def looks(batch: int, heads: int, queries: int, keys: int, width: int, mask: str
     if shape is not None:
         added = numbers(*shape, seed=5)
         added = xp.where(added < -0.7, xp.full(shape, -math.inf), added)
-        if mask == "bias":                      # a query that may look nowhere
-            added = xp.where(xp.reshape(xp.arange(queries), (queries, 1)) == 1,
-                             xp.full(shape, -math.inf), added)
+        if mask == "bias":          # a query that may look nowhere, one far below the others
+            rows = xp.reshape(xp.arange(queries), (queries, 1))
+            added = xp.where(rows == 1, xp.full(shape, -math.inf), added) - xp.where(
+                rows == 0, xp.full(shape, 900.0), xp.full(shape, 0.0))
     factors = xp.astype(numbers(*leading, queries, keys, seed=6) > 0, xp.float64) * 2.0
     return [q, k, v, added, factors if dropped else None]
 
