@@ -22,7 +22,8 @@ if int(np.__version__.split(".")[0]) < 2:        # before the names that only Nu
                       "with  python3 -m pip install --upgrade numpy,  or choose the backend "
                       "'python'")
 
-from numpy import (abs, add, all, any, argmax, concat, cos, divide, empty, equal, exp, expand_dims,
+from numpy import (abs, add, all, any, argmax, concat, cos, divide, einsum, empty, equal, exp,
+                   expand_dims,
                    float32, float64, greater, greater_equal, inf, int64, isfinite, isnan,
                    less, less_equal, log, logical_and, logical_not, logical_or, matmul, maximum,
                    min, minimum, multiply, nan, negative, not_equal, ones_like, pi, sin, sqrt,

@@ -10,8 +10,8 @@ a piece stays in the processor's cache, where a pass over it costs a third.
 from __future__ import annotations
 
 from tinyformer.arrays.numpy_backend import (
-    abs, arange, divide, empty, erf, exp, float32, log, matmul, max, maximum, minimum, multiply,
-    sqrt, square, subtract, sum, take_along_axis, unit, zeros)
+    abs, arange, divide, einsum, empty, erf, exp, float32, log, matmul, max, maximum, minimum,
+    multiply, sqrt, square, subtract, sum, unit, zeros)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -260,7 +260,7 @@ def attend_vjp(g: Any, q: Any, k: Any, v: Any, weights: Any, factors: Any, mixtu
         return NotImplemented
     dq, dk, dv = (_heads_of(each.shape, each.dtype) for each in (q, k, v))
     d_scores = empty(weights.shape, weights.dtype) if scores_too else None
-    along = sum(g * mixture, -1, True)
+    along = einsum("bhtk,bhtk->bht", g, mixture)[..., None]
     for part in _heads(q, k, v):
         w, seen = weights[part], g[part]
         d = matmul(seen, v[part].swapaxes(2, 3), out=None if d_scores is None else d_scores[part])
@@ -290,9 +290,10 @@ def surprise(rows: Any, classes: Any, smoothing: float) -> Tuple[Any, Any]:
     """`operations.probabilities.surprise`."""
     losses, p = empty((len(rows), 1), rows.dtype), empty(rows.shape, rows.dtype)
     for part in pieces(*rows.shape):
-        z, chosen = p[part], classes[part]
+        z, chosen = p[part], classes[part, 0]
         subtract(rows[part], max(rows[part], -1, True), out=z)
-        out = multiply(take_along_axis(z, chosen, -1), smoothing - 1, out=losses[part])
+        out = losses[part]
+        multiply(z[arange(len(z)), chosen], smoothing - 1, out=out[:, 0])
         if smoothing:
             out -= sum(z, -1, True) * (smoothing / z.shape[1])
         exp(z, out=z)
