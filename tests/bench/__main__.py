@@ -11,6 +11,7 @@ import argparse
 import os
 import subprocess
 import sys
+import time
 import venv
 from pathlib import Path
 from typing import List
@@ -22,12 +23,14 @@ for _name in THREADS:
 for _name in UNWANTED:
     os.environ.pop(_name, None)
 
-from tests.bench import report  # noqa: E402
+from tests.bench import drawing, report  # noqa: E402
 from tests.bench.parts import PARTS, installed, measured  # noqa: E402
 from tests.bench.rows import ROWS  # noqa: E402
 
 PEERS = ("numpy", "torch==2.13.0")
 SETUP = "python3 -m tests.bench --setup"
+README, PICTURES = ROOT / "README.md", ROOT / "examples" / "pictures"
+PUBLISHED = ROOT / "tests" / "bench" / "figures.json"
 
 
 def arguments() -> argparse.Namespace:
@@ -48,7 +51,9 @@ def arguments() -> argparse.Namespace:
                         help="take the figures of parts that are not named from this JSON")
     parser.add_argument("--draw", metavar="FOLDER", type=Path,
                         help="draw speed.svg and growth.svg there")
-    parser.add_argument("--markdown", action="store_true", help="print the README's table")
+    parser.add_argument("--publish", action="store_true",
+                        help="put the figures into README.md, its pictures and figures.json, in "
+                             "the place of those that were measured before")
     parser.add_argument("--setup", metavar="FOLDER", nargs="?", const=".venv-bench",
                         help="make a virtual environment with the peers (default: .venv-bench), "
                              "and measure nothing")
@@ -74,13 +79,32 @@ def run(given: argparse.Namespace) -> List[Figure]:
     figures: List[Figure] = []
     if chosen:
         print(report.heading(), flush=True)
-    for part in PARTS:
-        for figure in measured(part, asked) if part in chosen else ():
-            figures.append(figure)
-            print(report.shown(figure), end="", flush=True)
+    begun = time.monotonic()
+    try:
+        for part in PARTS:
+            for figure in measured(part, asked) if part in chosen else ():
+                figures.append(figure)
+                print(report.shown(figure), end="", flush=True)
+    except KeyboardInterrupt:
+        print("\nstopped: what was not measured stays as it was")
+    if chosen:
+        print(f"\n{(time.monotonic() - begun) / 60:.1f} minutes")
     if not given.quick and any("installed" in figure.missing for figure in figures):
         print(f"\nthe peers that are missing are had by:  {SETUP}")
     return figures
+
+
+def write(figures: List[Figure], given: argparse.Namespace) -> None:
+    """Put the figures where the command line wants them."""
+    if given.publish:
+        page = README.read_text(encoding="utf-8")
+        README.write_text(report.with_table(page, figures), encoding="utf-8")
+    for file in [given.json] + [PUBLISHED] * given.publish:
+        if file:
+            file.write_text(report.to_json(figures), encoding="utf-8")
+    for folder in [given.draw] + [PICTURES] * given.publish:
+        if folder:
+            drawing.draw(figures, folder)
 
 
 def main() -> int:
@@ -91,15 +115,11 @@ def main() -> int:
         return 0
     figures = run(given)
     wrong = report.gate(figures) if given.quick else report.broken(figures)
-    former = report.from_json(given.read.read_text(encoding="utf-8")) if given.read else []
-    figures = report.merged(former, figures)
-    if given.json:
-        given.json.write_text(report.to_json(figures), encoding="utf-8")
-    if given.markdown:
-        print("\n" + report.markdown(figures))
-    if given.draw:
-        from tests.bench import drawing
-        drawing.draw(figures, given.draw)
+    former: List[Figure] = []
+    for file in [PUBLISHED] * given.publish + [given.read]:
+        if file and file.exists():
+            former = report.merged(former, report.from_json(file.read_text(encoding="utf-8")))
+    write(report.merged(former, figures), given)
     for words in wrong:
         print(f"\n{'worse than twice its target' if given.quick else 'not the same work'}: {words}")
     return int(bool(wrong))

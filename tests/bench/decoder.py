@@ -7,23 +7,23 @@ is told to keep freed memory there, which serves PyTorch as well.
 from __future__ import annotations
 
 import functools
-from typing import Any, Callable, Dict, List
+from typing import Any, Callable, Dict, List, Sequence
 
 import tinyformer as tf
 from tests.bench import products, trained
-from tests.bench.measure import Asked, Figure, Figures, Worker, alternate, figure, in_turn, number
+from tests.bench.measure import (Asked, Figure, Figures, Worker, alternate, distance, figure,
+                                 in_turn, number)
 from tinyformer.arrays.backend import unfused
 
 ROUNDS = {"tiny": 2, "a": 60, "b": 25, "c": 17}
-STEPS = 20                                          # of which the losses are compared
 
 
-def measure(asked: Asked, sizes: str = "abc") -> Figures:
+def measure(asked: Asked, sizes: Sequence[str] = "abc") -> Figures:
     """The rows of the part "decoder", and the losses."""
     tf.use_backend("numpy")
     for size in sizes:
         yield from compare(size, asked)
-    for size in sizes.replace("c", ""):
+    for size in (size for size in sizes if size != "c"):
         yield fused_over_plain(size, 8 if asked.quick else 20)
 
 
@@ -63,14 +63,6 @@ def alone(size: str, step: Callable[[], Any]) -> Callable[[], None]:
     return products.again(calls)
 
 
-def distance(row: str, results: Dict[str, List[float]], one: str, other: str) -> Figure:
-    """How far the losses of two engines are apart in the first steps."""
-    losses = [results[name][:STEPS] for name in (one, other)]
-    apart = [abs(p - q) for p, q in zip(*losses)]
-    words = f"{len(apart)} steps, from {losses[0][0]:.4f} to {losses[0][-1]:.4f}"
-    return Figure(row, max(apart), min(apart), max(apart), len(apart), detail=words)
-
-
 def fused_over_plain(size: str, rounds: int) -> Figure:
     """What the backend's own bodies of operations gain; never less than nothing."""
     steps = [trained.training(*trained.decoder(trained.SIZES[size])) for _ in range(2)]
@@ -83,20 +75,20 @@ def fused_over_plain(size: str, rounds: int) -> Figure:
     return figure(f"plain {size}", timed.ratio("fused", "plain"), timed.words())
 
 
-def threads(asked: Asked, sizes: str = "abc") -> Figures:
+def threads(asked: Asked, sizes: Sequence[str] = "abc") -> Figures:
     """The same with two threads, by the wall clock, one process each."""
     for size in sizes:
         ways = {"tinyformer": functools.partial(Worker, "tests.bench.trained:step",
                                                 {"model": "decoder", "size": size}, threads=2),
                 "PyTorch": functools.partial(Worker, "tests.bench.torch_decoder:random_step",
                                              {"size": size, "threads": 2}, threads=2)}
-        calls = dict.fromkeys(ways, {"a": 30, "b": 6, "c": 3}.get(size, 3))
+        calls = dict.fromkeys(ways, {"a": 30, "b": 4}.get(size, 2))
         with ways["tinyformer"]() as ours, ways["PyTorch"]() as theirs:
-            timed = in_turn({"tinyformer": ours, "PyTorch": theirs}, 9, calls, "wall")
+            timed = in_turn({"tinyformer": ours, "PyTorch": theirs}, 7, calls, "wall")
         yield figure(f"threads {size}", timed.ratio("tinyformer", "PyTorch"), timed.words())
 
 
-def gradients(asked: Asked, sizes: str = "abc") -> Figures:
+def gradients(asked: Asked, sizes: Sequence[str] = "abc") -> Figures:
     """Gradients in float32 from those of PyTorch in float64, for every parameter.
 
     The distance is relative to the parameter's gradient. That of a key's bias is 0 (it moves all

@@ -6,15 +6,16 @@ looks from one text at another: norms before each part, label smoothing 0.1.
 
 from __future__ import annotations
 
+from typing import Sequence
+
 import tinyformer as tf
 from tests.bench import trained
-from tests.bench.decoder import distance
-from tests.bench.measure import Asked, Figures, alternate, figure
+from tests.bench.measure import Asked, Figures, alternate, distance, figure
 
 ROUNDS = {"tiny": 2, "a": 40, "b": 17}
 
 
-def measure(asked: Asked, sizes: str = "ab") -> Figures:
+def measure(asked: Asked, sizes: Sequence[str] = "ab") -> Figures:
     """The rows of the part "encoders"."""
     from tests.bench import torch_modules
     tf.use_backend("numpy")

@@ -9,7 +9,6 @@ query, key and value, so that everything around it still happens.
 from __future__ import annotations
 
 from contextlib import ExitStack
-from math import prod
 from typing import Any, Dict, List, Sequence, Tuple
 
 import tinyformer as tf
@@ -20,8 +19,6 @@ from tinyformer import functional as F
 LENGTHS, BATCH = (64, 128, 256, 512, 1024), 8
 BATCHES, LENGTH = (4, 16, 64), 64
 SIZE = dict(vocab_size=512, n_layers=2, n_heads=4)
-ALONE = (4, 1, True)                                # a text so short that it costs next to nothing
-POINTS = {"token time": True, "token time without attention": False}
 
 
 def step(length: int, batch: int, attention: bool, width: int = 128) -> trained.Step:
@@ -55,7 +52,6 @@ def measure(asked: Asked, lengths: Sequence[int] = LENGTHS, batches: Sequence[in
     points = {(length, BATCH, attention): 3 if length < 512 else 1
               for length in lengths for attention in (True, False)}
     points.update({(LENGTH, batch, True): 3 for batch in batches})
-    points[ALONE] = 3
     timed, held = points_taken(points, rounds)
     per_token = {name: [1000 * each / (points_of(name)[0] * points_of(name)[1]) for each in times]
                  for name, times in timed.times.items()}
@@ -66,43 +62,35 @@ def measure(asked: Asked, lengths: Sequence[int] = LENGTHS, batches: Sequence[in
     yield figure("growth time", [q / p for p, q in zip(per_token[short], per_token[long])])
     lines = [per_token[str((length, BATCH, True))] for length in lengths]
     yield figure("growth attention", [off_line(lengths, turn) for turn in zip(*lines)])
-    yield memory_growth(held, short, long)
-    for row, attention in POINTS.items():
+    held_without = [held[str((length, BATCH, False))] for length in lengths]
+    if min(held_without) <= 0:
+        yield Figure("growth memory", missing="this system does not tell the peak of memory")
+    else:
+        yield figure("growth memory", [off_line(lengths, held_without)],
+                     f"{held_without[0]:.1f} to {held_without[-1]:.1f} MB")
+    for ending, attention in (("", True), (" without attention", False)):
         for length in lengths:
-            name = str((length, BATCH, attention))
-            yield figure(row, per_token[name], where=f"{length} tokens")
-            yield Figure(row.replace("time", "memory"), held[name], held[name], held[name], 1,
-                         f"{length} tokens")
+            name, where = str((length, BATCH, attention)), f"{length} tokens"
+            yield figure("token time" + ending, per_token[name], where=where)
+            yield figure("step memory" + ending, [held[name]], where=where)
 
 
 def points_taken(points: Dict[Tuple[int, int, bool], int],
                  rounds: int) -> Tuple[Timed, Dict[str, float]]:
-    """Times of all points, and the KB per token that their steps hold at most, beyond what the
-    model and its optimiser hold for the shortest text."""
+    """Times of all points, and the MB that their steps hold at most, the model's included."""
     with ExitStack() as stack:
         workers = {str(point): stack.enter_context(Worker(
             "tests.bench.growth:step", dict(zip(("length", "batch", "attention"), point)),
             warm={"length": 4, "batch": 1, "attention": True, "width": 8})) for point in points}
         timed = in_turn(workers, rounds, {str(point): calls for point, calls in points.items()})
         answers = {name: worker.run(1) for name, worker in workers.items()}
-    held = {name: answer["peak"] - answer["memory"] for name, answer in answers.items()}
-    fixed = held[str(ALONE)]
-    return timed, {name: 1024 * (most - fixed) / prod(points_of(name)[:2])
-                   for name, most in held.items()}
+    return timed, {name: answer["peak"] - answer["memory"] for name, answer in answers.items()}
 
 
 def points_of(name: str) -> Tuple[int, int, bool]:
     """A point from its name."""
     length, batch, attention = name.strip("()").split(", ")
     return int(length), int(batch), attention == "True"
-
-
-def memory_growth(held: Dict[str, float], short: str, long: str) -> Figure:
-    """Memory per token at the greatest length over that at the least."""
-    if held[short] <= 0:
-        return Figure("growth memory", missing="this system does not tell the peak of memory")
-    words = f"{held[short]:.0f} and {held[long]:.0f} KB per token"
-    return figure("growth memory", [held[long] / held[short]], words)
 
 
 def off_line(xs: Sequence[float], ys: Sequence[float]) -> float:

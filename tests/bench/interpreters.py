@@ -7,19 +7,19 @@ with the cyclic collector off it no longer pays for that, and only for its arith
 from __future__ import annotations
 
 import json
+import statistics
 import subprocess
 from contextlib import ExitStack
 from typing import Any, Callable, Dict, List, Tuple
 
 from tests.bench import rows, scalar
-from tests.bench.decoder import distance
-from tests.bench.measure import (ROOT, Asked, Figures, Timed, Worker, WorkerFailed,
-                                 environment, figure, in_turn)
+from tests.bench.measure import (ROOT, Asked, Figures, Timed, Worker, WorkerFailed, alternate,
+                                 distance, environment, figure, in_turn)
 from tinyformer.arrays.backend import unfused
 
 WHO = ("import sys, json; from tests.bench.rows import this_python; "
        "print(json.dumps([sys.implementation.name, sys.version_info[:2], this_python()]))")
-WIDE: Dict[str, Any] = {"width": 64, "layers": 2}
+WIDE: Dict[str, Any] = {"width": 64, "layers": 2, "tokens": 16}
 
 
 def plain_step() -> Callable[[], float]:
@@ -53,12 +53,15 @@ def who(python: str) -> Tuple[str, str]:
 
 def timed(python: str, steps: Dict[str, Dict[str, Any]], rounds: int, calls: Dict[str, int],
           warm_up: Dict[str, int]) -> Timed:
-    """Workers on one interpreter in turn, after so many steps each to warm up."""
+    """Workers on one interpreter in turn, after so many steps each to warm up.
+
+    A turn counts by its mean: what collects memory now and then has its part in every step.
+    """
     with ExitStack() as stack:
         workers = {name: stack.enter_context(Worker(python=python, backend="python", **options))
                    for name, options in steps.items()}
         early = {name: worker.run(warm_up[name])["results"] for name, worker in workers.items()}
-        found = in_turn(workers, rounds, calls, warm_up=0)
+        found = in_turn(workers, rounds, calls, warm_up=0, middle=statistics.fmean)
     return Timed(found.times, {name: early[name] + each for name, each in found.results.items()})
 
 
@@ -74,7 +77,7 @@ def narrow(asked: Asked, python: str, kind: str, name: str) -> Figures:
                                                collector=False),
              "tinyformer": named("tests.bench.scalar:tensor_step", {}),
              "plain": named("tests.bench.interpreters:plain_step", {})}
-    warm = dict.fromkeys(steps, 1)
+    warm = dict.fromkeys(steps, 2)
     if kind == "PyPy":                          # steps until its compiler has seen all
         warm = {each: 200 if "scalar" in each else 1500 for each in steps}
     calls = {each: 2 if "scalar" in each else 10 for each in steps}
@@ -83,6 +86,9 @@ def narrow(asked: Asked, python: str, kind: str, name: str) -> Figures:
     yield figure(f"scalar, {kind}", found.ratio("scalar", "tinyformer"), words, name)
     yield figure(f"scalar without collector, {kind}",
                  found.ratio("scalar without collector", "tinyformer"), "", name)
+    for row, way in (("scalar time", "scalar"), ("pure time", "tinyformer"),
+                     ("scalar time without collector", "scalar without collector")):
+        yield figure(row, found.times[way], where=name)
     yield figure("pure plain", found.ratio("tinyformer", "plain"), "", name)
     yield distance("pure losses", found.results, "tinyformer", "scalar")._replace(where=name)
 
@@ -91,7 +97,7 @@ def wide(asked: Asked, python: str, kind: str, name: str) -> Figures:
     """The same at width 64: the scalar engine takes seconds for a step."""
     steps = {"scalar": named("tests.bench.scalar:scalar_step", WIDE),
              "tinyformer": named("tests.bench.scalar:tensor_step", WIDE)}
-    warm = {"scalar": 3, "tinyformer": 100} if kind == "PyPy" else {"scalar": 1, "tinyformer": 2}
+    warm = {"scalar": 3, "tinyformer": 100} if kind == "PyPy" else {"scalar": 0, "tinyformer": 2}
     found = timed(python, steps, 3, {"scalar": 1, "tinyformer": 5}, warm)
     yield figure("wide scalar", found.ratio("scalar", "tinyformer"), found.words(), name)
 
@@ -116,6 +122,27 @@ def losses(asked: Asked) -> Figures:
     yield distance("backend losses", found, "python", "numpy")
 
 
+def product_ratio(n: int, calls: int) -> Callable[[], float]:
+    """A function that computes a product both ways so many times; matmul's time over the kernel's.
+    """
+    ways = scalar.products(n)
+
+    def step() -> float:
+        found = alternate(ways, calls, warm_up=0)
+        return sum(found.times["matmul"]) / sum(found.times["kernel"])
+
+    return step
+
+
+def products(asked: Asked, python: str, kind: str, name: str) -> Figures:
+    """The pure matrix product and the dot products that it consists of, at two sizes."""
+    for n, calls in ((64, 8), (128, 2)):
+        with Worker("tests.bench.interpreters:product_ratio", {"n": n, "calls": calls},
+                    python=python, backend="python") as worker:
+            worker.run(20 if kind == "PyPy" else 1)
+            yield figure(f"kernel {n}", worker.run(9)["results"], where=name)
+
+
 def kernel(asked: Asked) -> Figures:
     """The rows of the part "kernel"."""
-    return iter(())
+    return each_python(asked, products)

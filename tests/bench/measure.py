@@ -15,6 +15,7 @@ import time
 from pathlib import Path
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence
 
+STEPS = 20                                      # of which the losses are compared
 ROOT = Path(__file__).resolve().parents[2]
 THREADS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
 UNWANTED = ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE",    # these slow a current NumPy down
@@ -53,6 +54,14 @@ def figure(row: str, values: Sequence[float], detail: str = "", where: str = "")
     """The figure that several measured values give."""
     return Figure(row, statistics.median(values), min(values), max(values), len(values), where,
                   detail)
+
+
+def distance(row: str, results: Dict[str, List[float]], one: str, other: str) -> Figure:
+    """How far the losses of two engines are apart in the first steps, at most, relative to them."""
+    losses = [results[name][:STEPS] for name in (one, other)]
+    apart = [abs(p - q) / abs(q) for p, q in zip(*losses)]
+    words = f"{len(apart)} steps, from {losses[0][0]:.4f} to {losses[0][-1]:.4f}"
+    return Figure(row, max(apart), min(apart), max(apart), len(apart), detail=words)
 
 
 def number(value: float) -> str:
@@ -147,8 +156,8 @@ class Worker:
 
 
 def in_turn(workers: Dict[str, Worker], rounds: int, calls: Dict[str, int], clock: str = "cpu",
-            warm_up: int = 1) -> Timed:
-    """Let the workers take turns of so many calls each; a time is the median of one turn.
+            warm_up: int = 1, middle: Callable[[List[float]], float] = statistics.median) -> Timed:
+    """Let the workers take turns of so many calls each; a time is the `middle` of one turn.
 
     A pause before each turn lets the threads of the worker before it go to sleep.
     """
@@ -159,7 +168,7 @@ def in_turn(workers: Dict[str, Worker], rounds: int, calls: Dict[str, int], cloc
             answer = worker.run(calls[name])
             timed.results[name] += answer["results"]
             if turn >= warm_up:
-                timed.times[name].append(statistics.median(answer[clock]))
+                timed.times[name].append(middle(answer[clock]))
     return timed
 
 

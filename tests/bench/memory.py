@@ -6,7 +6,7 @@ counted is what the steps add to the memory held then.
 
 from __future__ import annotations
 
-from typing import Any, Dict
+from typing import Any, Dict, Sequence
 
 from tests.bench.measure import Asked, Figure, Figures, Worker, figure, number
 
@@ -15,7 +15,7 @@ ENGINES: Dict[str, Any] = {
     "PyTorch": ("tests.bench.torch_decoder:random_step", {})}
 
 
-def faults(asked: Asked, sizes: str = "abc") -> Figures:
+def faults(asked: Asked, sizes: Sequence[str] = "abc") -> Figures:
     """Page faults of each step of a warm decoder, NumPy backend; Linux with glibc keeps memory."""
     for size in sizes[:2] if asked.quick else sizes:
         call, arguments = ENGINES["tinyformer"]
@@ -24,7 +24,7 @@ def faults(asked: Asked, sizes: str = "abc") -> Figures:
             yield figure(f"faults {size}", worker.run(5 if size == "c" else 20)["faults"])
 
 
-def peaks(asked: Asked, sizes: str = "abc") -> Figures:
+def peaks(asked: Asked, sizes: Sequence[str] = "abc") -> Figures:
     """The most memory that training steps hold."""
     for size in sizes:
         held = {}

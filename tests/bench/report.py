@@ -12,6 +12,7 @@ from tests.bench.measure import Figure, number
 from tests.bench.rows import BY_NAME, SIZES, this_python
 
 HEAD = ("what", "figure", "least to largest", "target", "stretch", "met")
+BEGIN, END = "<!-- table of tests.bench -->", "<!-- its end -->"
 WIDTHS = (70, 8, 16, 8, 8, 7)
 
 
@@ -69,8 +70,9 @@ def machine() -> Dict[str, str]:
 
 def to_json(figures: Sequence[Figure]) -> str:
     """All figures with their targets."""
-    rows = [{**figure._asdict(), **asked(figure)} for figure in figures]
-    return json.dumps({"machine": machine(), "figures": rows}, indent=1) + "\n"
+    rows = [json.dumps({**figure._asdict(), **asked(figure)}) for figure in figures]
+    return (f'{{"machine": {json.dumps(machine())},\n"figures": [\n' + ",\n".join(rows)
+            + "\n]}\n")
 
 
 def asked(figure: Figure) -> Dict[str, Any]:
@@ -97,14 +99,32 @@ def merged(former: Sequence[Figure], new: Sequence[Figure]) -> List[Figure]:
 
 
 def markdown(figures: Sequence[Figure]) -> str:
-    """The figures as the table of the README: without those that only a picture shows."""
-    lines = ["| what | measured | least to largest | target (stretch) |", "|---|---|---|---|"]
+    """The figures that have a target as the table of the README, all sizes of a row in one line."""
+    families: Dict[str, List[List[str]]] = {}
     for figure in figures:
-        what, median, spread, target, stretch, _ = cells(figure)
-        if target and not figure.missing:
-            goal = f"{target} ({stretch[3:]})" if stretch else target
-            lines.append(f"| {what} | {median} | {spread} | {goal} |")
-    return "\n".join(lines).replace("<=", "≤").replace(">=", "≥")
+        if figure.median is not None and BY_NAME[figure.row].target is not None:
+            what, _, size = cells(figure)[0].partition(", size ")
+            families.setdefault(what, []).append([size] + cells(figure)[1:])
+    lines = [BEGIN, "| what | measured | least to largest | target (stretch) |",
+             "|---|---|---|---|"]
+    for what, rows in families.items():
+        sizes, measured, spread, target, stretch, _ = (
+            " / ".join(cell for cell in column if cell) for column in zip(*rows))
+        goal, better = (words.replace("/ <= ", "/ ").replace("/ >= ", "/ ")
+                        for words in (target, stretch))
+        lines.append(f"| {what}{sizes and ', '}{sizes} | {measured.replace(' x', '')} | {spread} | "
+                     f"{goal}{better and f' ({better[3:]})'} |")
+    return "\n".join(lines + [END]).replace("<=", "≤").replace(">=", "≥")
+
+
+def with_table(page: str, figures: Sequence[Figure]) -> str:
+    """A page whose table between the two marks is replaced. Raises ValueError where there is none.
+    """
+    before, begin, rest = page.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise ValueError(f"the page has no {BEGIN} and {END} between which the table could stand")
+    return before + markdown(figures) + after
 
 
 def gate(figures: Sequence[Figure]) -> List[str]:

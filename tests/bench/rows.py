@@ -65,18 +65,22 @@ def per_size(name: str, part: str, what: str, targets: Sequence[Optional[float]]
 
 def pure_rows() -> List[Row]:
     """The pure backend: what is asked depends on the interpreter."""
-    what = "pure backend against one node per number"
+    what = "pure backend against a scalar engine"
     rows = []
     for python, on, off in zip(PYTHONS, (40, 32, 35), (18, 18, None)):
         rows.append(Row(f"scalar, {python}", "scalar", f"{what}, 16 wide", on, 50, at_least=True,
                         quick=True, needs=(), where=python))
         rows.append(Row(f"scalar without collector, {python}", "scalar",
-                        "the same, cyclic collector off", off, off and 22, at_least=True,
+                        f"{what}, collector off", off, off and 22, at_least=True,
                         quick=True, needs=(), where=python))
+    rows += [Row(name, "scalar", words, unit="ms", quick=True, needs=()) for name, words in (
+        ("scalar time", "one node per number"),
+        ("scalar time without collector", "one node per number, collector off"),
+        ("pure time", "tinyformer"))]
     return rows + [
         Row("wide scalar", "wide", f"{what}, 64 wide, 2 layers, 16 tokens", 60, 100, at_least=True,
             needs=()),
-        Row("pure plain", "scalar", "pure backend: a step over the same in its plain forms", 1.0,
+        Row("pure plain", "scalar", "pure backend: step over the same in its plain forms", 1.0,
             quick=True, needs=())] + [
         Row(f"kernel {n}", "kernel", f"pure matrix product over the bare kernel, {n} x {n} x {n}",
             1.3, needs=()) for n in (64, 128)]
@@ -105,32 +109,31 @@ ROWS: List[Row] = [
         1.5, at_least=True, needs=BOTH),
     *per_size("memory", "memory", "peak memory of decoder steps over PyTorch's", (1, 1, 1),
               needs=BOTH),
-    Row("start", "start", "import tinyformer, above the bare interpreter", 25, unit="ms",
+    Row("start", "start", "`import tinyformer` above the bare interpreter", 25, unit="ms",
         quick=True, needs=()),
-    Row("start pure", "start", "the same and a first tensor, pure backend", 25, unit="ms",
+    Row("start pure", "start", "the same with a first tensor, pure backend", 25, unit="ms",
         quick=True, needs=()),
-    Row("start numpy", "start", "the same, NumPy backend, less NumPy's own import", 25, unit="ms",
-        quick=True),
+    Row("start numpy", "start", "the same with a first tensor, above NumPy's own import", 25,
+        unit="ms", quick=True),
     Row("growth batch", "growth", "time per token, the largest batch over the least", 1.15),
     Row("growth time", "growth", "time per token but for attention, 1,024 tokens over 64", 1.25),
-    Row("growth attention", "growth", "all of it: distance from a straight line in T", 0.15,
+    Row("growth attention", "growth", "time per token: distance from a straight line in T", 0.2,
         unit=""),
-    Row("growth memory", "growth", "memory per token but for attention, 1,024 tokens over 64",
-        1.25),
+    Row("growth memory", "growth", "memory but for attention: distance from a straight line in T",
+        0.2, unit=""),
     Row("token time", "growth", "time per token", unit="us"),
     Row("token time without attention", "growth", "time per token without attention", unit="us"),
-    Row("token memory", "growth", "memory per token", unit="KB"),
-    Row("token memory without attention", "growth", "memory per token without attention",
-        unit="KB"),
-    *per_size("losses", "decoder", "decoder losses of 20 steps, distance from PyTorch's",
+    Row("step memory", "growth", "memory of steps", unit="MB"),
+    Row("step memory without attention", "growth", "memory of steps without attention", unit="MB"),
+    *per_size("losses", "decoder", "decoder losses of 20 steps from PyTorch's, relative",
               (1e-5,) * 3, unit="", needs=BOTH, must=True),
-    *per_size("encoder losses", "encoders", "the same, encoder", (1e-5,) * 2, unit="", needs=BOTH,
-              must=True),
-    *per_size("translation losses", "encoders", "the same, encoder-decoder", (1e-5,) * 2, unit="",
-              needs=BOTH, must=True),
-    Row("pure losses", "scalar", "the same, pure backend from one node per number", 1e-5, unit="",
+    *per_size("encoder losses", "encoders", "encoder losses from PyTorch's, relative",
+              (1e-5,) * 2, unit="", needs=BOTH, must=True),
+    *per_size("translation losses", "encoders", "encoder-decoder losses from PyTorch's, relative",
+              (1e-5,) * 2, unit="", needs=BOTH, must=True),
+    Row("pure losses", "scalar", "pure losses from one node per number, relative", 1e-5, unit="",
         needs=(), must=True),
-    Row("backend losses", "losses", "the same, pure backend from NumPy in float64", 1e-5, unit="",
+    Row("backend losses", "losses", "pure losses from NumPy's in float64, relative", 1e-5, unit="",
         must=True),
     *per_size("gradients", "gradients", "float32 gradients from PyTorch's in float64, relative",
               (1e-5,) * 3, unit="", needs=BOTH, must=True)]

@@ -22,7 +22,7 @@ SIZES: Dict[str, Size] = {
     "a": dict(vocab_size=128, max_len=32, d_model=64, n_layers=2, n_heads=4, batch=8),
     "b": dict(vocab_size=512, max_len=64, d_model=128, n_layers=4, n_heads=4, batch=16),
     "c": dict(vocab_size=8000, max_len=128, d_model=256, n_layers=6, n_heads=8, batch=16)}
-LR, DECAY = 0.001, 0.01
+LR, DECAY = 0.0003, 0.01
 IGNORED, SHARE, SMOOTHING = -100, 0.15, 0.1     # masked words, and label smoothing
 
 
