@@ -91,7 +91,8 @@ def wide(*shape: int) -> Callable[[], Operands]:
         [[0.0, -0.0, 800.0, -800.0, 1e-300][:shape[1]]] * 2)])]
 
 
-LARGE = 300_000                 # numbers, more than a body takes at a time
+LARGE = 700                     # numbers, more than SMALL_PIECE
+SMALL_PIECE = 64
 # The plain function, and functions that make operands: several sizes, and every option.
 BODIES: Dict[str, List[Any]] = {
     "adam_step": [optimisers.adam_step, moments],
@@ -112,12 +113,12 @@ BODIES: Dict[str, List[Any]] = {
                           lambda: [numbers(200, 50)]],
     "attend": [attention.attend] + [
         functools.partial(looks, *sizes, mask=mask, dropped=dropped)
-        for sizes in ((2, 3, 4, 5, 2), (1, 1, 2, 3, 1), (2, 3, 60, 70, 4), (0, 0, 3, 2, 2))
+        for sizes in ((2, 3, 4, 5, 2), (1, 1, 2, 3, 1), (2, 3, 6, 7, 4), (0, 0, 3, 2, 2))
         for mask in ("", "flat", "padding", "bias") for dropped in (False, True)
         if sizes[0] or mask in ("", "flat")],
     "attend_vjp": [attention.attend_vjp] + [
         functools.partial(look_gradients, *sizes, mask=mask, dropped=dropped, scores_too=too)
-        for sizes in ((2, 3, 4, 5, 2), (2, 3, 60, 70, 4), (0, 0, 3, 2, 2))
+        for sizes in ((2, 3, 4, 5, 2), (2, 3, 6, 7, 4), (0, 0, 3, 2, 2))
         for mask in ("", "flat") for dropped in (False, True) for too in (False, True)],
     "surprise": [probabilities.surprise, scores(3, 5, 0.0), scores(3, 5, 0.1),
                  scores(LARGE // 50, 50, 0.1)],
@@ -162,11 +163,15 @@ def test_what_is_laid_behind_stays_what_it_was(backend: str) -> None:
     assert other.tolist() == xp.concat([*parts[:4], parts[0] * 2.0], axis=2).tolist()
 
 
+@pytest.mark.parametrize("in_pieces", [False, True])
 @pytest.mark.parametrize("name", BODIES)
-def test_a_fused_body_is_the_plain_one(backend: str, name: str) -> None:
+def test_a_fused_body_is_the_plain_one(backend: str, name: str, in_pieces: bool,
+                                       monkeypatch: pytest.MonkeyPatch) -> None:
     function, *samples = BODIES[name]
-    if name not in xp.fused:
-        pytest.skip(f"the {backend} backend has no body of its own")
+    if name not in xp.fused or in_pieces and backend == "python":
+        pytest.skip(f"the {backend} backend has no body of its own, or does all in one piece")
+    if in_pieces:
+        monkeypatch.setattr("tinyformer.arrays.numpy_fused.PIECE", SMALL_PIECE)
     plain: Callable[..., Any] = function.__wrapped__
     with set_default_dtype("float64"):
         for sample in samples:

@@ -23,11 +23,10 @@ if int(np.__version__.split(".")[0]) < 2:        # before the names that only Nu
                       "'python'")
 
 from numpy import (abs, add, all, any, argmax, concat, cos, divide, einsum, empty, equal, exp,
-                   expand_dims,
-                   float32, float64, greater, greater_equal, inf, int64, isfinite, isnan,
-                   less, less_equal, log, logical_and, logical_not, logical_or, matmul, maximum,
-                   min, minimum, multiply, nan, negative, not_equal, ones_like, pi, sin, sqrt,
-                   square, squeeze, stack, subtract, tanh, zeros_like)
+                   expand_dims, float32, float64, greater, greater_equal, inf, int64, isfinite,
+                   isnan, less, less_equal, log, logical_and, logical_not, logical_or, matmul,
+                   maximum, min, minimum, multiply, nan, negative, not_equal, ones_like, pi, sin,
+                   sqrt, square, squeeze, stack, subtract, tanh, zeros_like)
 from numpy import bool as bool
 from numpy import broadcast_to as broadcast_to
 from numpy import ndarray as Array
