@@ -96,6 +96,8 @@ SMALL_PIECE = 64
 # The plain function, and functions that make operands: several sizes, and every option.
 BODIES: Dict[str, List[Any]] = {
     "adam_step": [optimisers.adam_step, moments],
+    "sum_of_squares": [optimisers.sum_of_squares, lambda: [numbers(3, 5)], lambda: [numbers(1)],
+                       lambda: [xp.permute_dims(numbers(3, 5), (1, 0))]],
     "affine": [products.affine, lambda: [numbers(3, 4), numbers(5, 4, seed=1), numbers(5, seed=2)],
                lambda: [numbers(3, 4), numbers(5, 4, seed=1), None],
                lambda: [numbers(0, 4), numbers(5, 4, seed=1), numbers(5, seed=2)]],

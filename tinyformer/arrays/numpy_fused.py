@@ -332,6 +332,12 @@ def adam_step(p: Any, g: Any, m: Any, v: Any, keep: float, b1: float, b2: float,
     return moved, m, v
 
 
+def sum_of_squares(g: Any) -> Any:
+    """`training.optimisers.sum_of_squares`, the product of the numbers with themselves."""
+    flat = g.reshape(-1)
+    return flat.dot(flat)
+
+
 fused: Dict[str, Callable[..., Any]] = {each.__name__: each for each in (
     affine, gelu_tanh, gelu_exact, normalised, layer_norm_vjp, attention_weights, attend,
-    attend_vjp, laid_behind, surprise, surprise_vjp, adam_step)}
+    attend_vjp, laid_behind, surprise, surprise_vjp, adam_step, sum_of_squares)}

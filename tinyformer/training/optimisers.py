@@ -286,7 +286,7 @@ def clip_grad_norm(parameters: Parameters, max_norm: Optional[float] = None) -> 
     if max_norm is not None and not max_norm > 0:
         raise ValueError(f"max_norm must be above 0, not {max_norm}; None does not clip")
     having = [(name, p, p.grad.data) for name, p in named(parameters).items() if p.grad is not None]
-    squares = [float(xp.sum(xp.square(g))) for _, _, g in having]
+    squares = [float(sum_of_squares(g)) for _, _, g in having]
     norm = math.sqrt(sum(squares))
     if not math.isfinite(norm):
         raise FloatingPointError(_not_finite(having, squares))
@@ -294,6 +294,12 @@ def clip_grad_norm(parameters: Parameters, max_norm: Optional[float] = None) -> 
         for _, p, g in having:
             p.grad = Tensor(g * (max_norm / norm))
     return norm
+
+
+@fusible
+def sum_of_squares(g: Any) -> Any:
+    """The sum of the squares of all numbers of an array."""
+    return xp.sum(xp.square(g))
 
 
 def _not_finite(having: Sequence[Tuple[str, Tensor, Any]], squares: Sequence[float]) -> str:

@@ -47,7 +47,7 @@ def pair(name: str, x: Any, y: Any) -> Tuple[Tensor, Tensor]:
 
 def check_broadcast(name: str, one: Any, two: Any) -> None:
     """ValueError naming the operation and two shapes that do not broadcast."""
-    if one != two and any(p != q and p != 1 and q != 1 for p, q in zip(reversed(one), reversed(two))):
+    if one != two and any(p != q and 1 not in (p, q) for p, q in zip(one[::-1], two[::-1])):
         raise ValueError(f"{name}: shapes {tuple(one)} and {tuple(two)} do not broadcast: from the "
                          "right, each pair of lengths must be equal or one of them 1")
 
