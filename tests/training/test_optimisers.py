@@ -224,3 +224,49 @@ def test_a_gradient_too_large_to_be_squared_says_so():
         clip_grad_norm([p], 1.0)
     with pytest.raises(ValueError, match="max_norm must be above 0, not 0"):
         clip_grad_norm([p], 0)
+
+
+@pytest.mark.parametrize("make", [lambda p: AdamW(p, lr=0.1), lambda p: Adam(p, lr=0.1),
+                                  lambda p: SGD(p, lr=0.1, momentum=0.9, weight_decay=0.1)])
+def test_together_or_apart_is_the_same(make, backend):
+    """Whoever has a gradient at a step is updated with the others that have one, and moves as with
+    an optimiser of its own; what a state holds is not changed by later steps."""
+    draws = Stream(4)
+    shapes = {"w": (3, 2), "b": (3,), "u": (2, 2)}
+    starts = {name: draws.normal(shape).tolist() for name, shape in shapes.items()}
+    together = {name: tensor(rows, requires_grad=True) for name, rows in starts.items()}
+    apart = {name: tensor(rows, requires_grad=True) for name, rows in starts.items()}
+    joint = make(list(together.items()))
+    alone = {name: make([(name, each)]) for name, each in apart.items()}
+    states = []
+    for having in ("wbu", "wb", "u", "wbu", "b", "wu", "wbu", "wbu"):
+        for name in shapes:
+            gradient = draws.normal(shapes[name]).tolist() if name in having else None
+            for each in (together[name], apart[name]):
+                each.grad = None if gradient is None else tensor(gradient)
+        joint.step()
+        for name in having:
+            alone[name].step()
+        arrays = joint.state_dict()["arrays"]
+        states.append((arrays, {key: array.tolist() for key, array in arrays.items()}))
+        for name in shapes:
+            assert together[name].tolist() == apart[name].tolist()
+        for optimiser in alone.values():
+            for key, array in optimiser.state_dict()["arrays"].items():
+                assert arrays[key].tolist() == array.tolist()
+    for arrays, then in states:
+        assert {key: array.tolist() for key, array in arrays.items()} == then
+
+
+def test_numbers_set_between_steps_are_stepped_from(backend):
+    """A parameter that was given other numbers is not the one that the last step has laid out."""
+    p, q = tensor([[1.0, 2.0]], requires_grad=True), tensor([[3.0]], requires_grad=True)
+    optimiser = SGD([p, q], lr=1.0)
+    for value in ([[5.0, 6.0]], [[-1.0, 0.0]]):
+        p.data = value
+        before = q.tolist()
+        for each in (p, q):
+            each.grad = tensor([[1.0] * each.shape[1]])
+        optimiser.step()
+        assert p.tolist() == [[number - 1.0 for number in value[0]]]
+        assert q.tolist() == [[before[0][0] - 1.0]]
