@@ -31,8 +31,10 @@ def aligned(name: str, x: Any, y: Any) -> Tuple[Iterable[Any], Iterable[Any], Sh
     float).
     """
     if type(x) is Array and type(y) is Array:
-        kind = common_kind(name, x.kind, y.kind)
-        a, b = convert(x.values, kind, x.kind), convert(y.values, kind, y.kind)
+        a, b, kind = x.values, y.values, x.kind
+        if kind != y.kind:
+            kind = common_kind(name, x.kind, y.kind)
+            a, b = convert(a, kind, x.kind), convert(b, kind, y.kind)
         if x.shape == y.shape:
             return a, b, x.shape, kind
         shape = broadcast_shapes(name, x.shape, y.shape)

@@ -8,19 +8,17 @@ maps the names to these bodies, and the tests hold one against the other.
 from __future__ import annotations
 
 from functools import wraps
-from math import exp, log, sqrt
-from operator import add, mul
+from math import sqrt
+from operator import add
 
 from tinyformer.arrays.pure.array import Array
-from tinyformer.arrays.pure.elementwise import multiply
-from tinyformer.arrays.pure.layout import broadcast_to, columns_of, rows_of
+from tinyformer.arrays.pure.layout import rows_of
 from tinyformer.arrays.pure.products import paired
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable, Dict, List, Tuple
+    from typing import Any, Callable, Dict, Tuple
 
-LOWEST = -1e30              # as in `attention_weights`
 fused: Dict[str, Callable[..., Any]] = {}
 
 
@@ -67,72 +65,3 @@ def affine(rows: Array, w: Array, b: Any) -> Array:
     if b is not None:
         y.values = list(map(add, y.values, b.values * rows.shape[0]))
     return y
-
-
-def powers_of(row: List[float]) -> Tuple[List[float], float, float]:
-    """exp(s - largest) of each score s, the sum of these powers, and the largest score."""
-    largest = max(max(row), LOWEST)
-    powers = [exp(score - largest) for score in row]
-    return powers, sum(powers), largest
-
-
-@of_floats
-def attend(q: Array, k: Array, v: Array, added: Any, factors: Any) -> Any:
-    """`operations.attention.attend`, the softmax row by row."""
-    if not q.shape[:-2] == k.shape[:-2] == v.shape[:-2]:
-        return NotImplemented
-    weights = paired(q, k, rows_of, rows_of)
-    if added is not None:
-        weights.values = list(map(add, weights.values, broadcast_to(added, weights.shape).values))
-    values: List[float] = []
-    for row in rows_of(weights.values, k.shape[-2]):
-        powers, total, _ = powers_of(row)
-        total = max(total, 1.0)
-        values += [power / total for power in powers]
-    weights.values = values
-    return weights, paired(weights if factors is None else multiply(weights, factors), v)
-
-
-@of_floats
-def attend_vjp(g: Array, q: Array, k: Array, v: Array, weights: Array, factors: Any,
-               mixture: Array, scores_too: bool) -> Any:
-    """`operations.attention.attend_vjp`. The sum of a row of dP P is the product of a row of g and
-    one of the mixture: both are the sum of P_s (g v_s) over the keys s."""
-    if not q.shape[:-2] == k.shape[:-2] == v.shape[:-2]:
-        return NotImplemented
-    mixed, keys, width = weights, k.shape[-2], v.shape[-1]
-    d = paired(g, v, rows_of, rows_of)
-    if factors is not None:
-        d, mixed = multiply(d, factors), multiply(weights, factors)
-    values: List[float] = []
-    for row, line, ours, all_of_it in zip(rows_of(weights.values, keys), rows_of(d.values, keys),
-                                          rows_of(g.values, width), rows_of(mixture.values, width)):
-        along = sum(map(mul, ours, all_of_it))
-        values += [p * (slope - along) for p, slope in zip(row, line)]
-    d = Array(values, weights.shape, "float")
-    gradients = (paired(d, k), paired(d, q, columns_of), paired(mixed, g, columns_of))
-    return (*gradients, d) if scores_too else gradients
-
-
-@of_floats
-def surprise(rows: Array, classes: Array, smoothing: float) -> Tuple[Array, Array]:
-    """`operations.probabilities.surprise`, row by row."""
-    losses, p, width = [], [], rows.shape[1]
-    for row, chosen in zip(rows_of(rows.values, width), classes.values):
-        powers, total, largest = powers_of(row)
-        loss = log(total) - (1 - smoothing) * (row[chosen] - largest)
-        losses.append(loss - smoothing * (sum(row) / width - largest) if smoothing else loss)
-        p += [power / total for power in powers]
-    return Array(losses, classes.shape, "float"), Array(p, rows.shape, "float")
-
-
-@of_floats
-def surprise_vjp(g: Array, p: Array, classes: Array, smoothing: float) -> Array:
-    """`operations.probabilities.surprise_vjp`, row by row."""
-    values: List[float] = []
-    for row, chosen, scale in zip(rows_of(p.values, p.shape[1]), classes.values, g.values):
-        spread = scale * (smoothing / len(row))
-        start = len(values) + chosen
-        values += [number * scale - spread for number in row]
-        values[start] += scale * (smoothing - 1)
-    return Array(values, p.shape, "float")

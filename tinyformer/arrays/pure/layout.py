@@ -42,6 +42,7 @@ def normal_axes(axis: Union[int, Sequence[int]], ndim: int) -> Tuple[int, ...]:
     return tuple(normal)
 
 
+@lru_cache(maxsize=None)             # a model repeats its shapes
 def broadcast_shapes(name: str, first: Shape, second: Shape) -> Shape:
     """The shape that both stretch to: axes align at the right, and a length of 1 stretches."""
     length = max(len(first), len(second))
@@ -96,13 +97,16 @@ def expand(values: List[Any], shape: Shape, target: Shape) -> List[Any]:
         return values
     if len(values) == 1:
         return values * prod(target)
+    if shape[-1] == 1 and shape[:-1] == target[:-1]:           # one number per row: a mean
+        out: List[Any] = []
+        for value in values:
+            out += [value] * target[-1]
+        return out
     tail = shape
     while tail and tail[0] == 1:
         tail = tail[1:]
     if target[len(target) - len(tail):] == tail:               # whole rows repeated: a bias
         return values * prod(target[:len(target) - len(tail)])
-    if shape[-1] == 1 and shape[:-1] == target[:-1]:           # one number per row: a mean
-        return [value for value in values for _ in range(target[-1])]
     padded = (1,) * (len(target) - len(shape)) + shape
     strides = tuple(0 if length == 1 else stride
                     for length, stride in zip(padded, strides_of(padded)))

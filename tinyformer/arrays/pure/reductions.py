@@ -1,6 +1,6 @@
 """Many numbers to one: sums, means, extremes, along any axes.
 
-`lines` writes an array as the list of the runs that are reduced, one run per element of the result.
+`plan` writes an array as the list of the runs that are reduced, one run per element of the result.
 The last axes are slices of the flat list, the first axes are its strided slices.
 """
 
@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import builtins
 import math
-from functools import partial
+from functools import lru_cache
+from itertools import repeat
 from math import prod
 from operator import ne
 
@@ -18,52 +19,49 @@ from tinyformer.arrays.pure.layout import normal_axes, permute_dims
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable, List, Optional, Sequence, Tuple, Union
+    from typing import Any, Callable, Iterable, List, Optional, Sequence, Tuple, Union
     Axes = Optional[Union[int, Sequence[int]]]
 
 
-def chosen_axes(axis: Axes, ndim: int) -> Tuple[int, ...]:
-    """The axes to reduce, counted from the front and in order: all of them for None."""
-    return tuple(range(ndim)) if axis is None else normal_axes(axis, ndim)
+@lru_cache(maxsize=None)
+def plan(shape: Shape, axis: Axes, keepdims: bool) -> Tuple[Callable[..., Any], int, Shape]:
+    """How an array of `shape` is reduced: a function that gives the runs of its flat list, one for
+    each element of the result; their length; the shape of the result. A model repeats its shapes.
+    """
+    ndim = len(shape)
+    axes = tuple(range(ndim)) if axis is None else normal_axes(axis, ndim)
+    kept = tuple(each for each in range(ndim) if each not in axes)
+    count, length = prod(shape[each] for each in kept), prod(shape[each] for each in axes)
+    left = tuple(1 if each in axes else shape[each] for each in range(ndim)
+                 if keepdims or each in kept)
+
+    def runs(values: List[Any]) -> List[List[Any]]:
+        if kept and axes + kept == tuple(range(ndim)):               # the first axes
+            return [values[j::count] for j in range(count)]
+        if kept + axes != tuple(range(ndim)):
+            values = permute_dims(Array(values, shape, ""), kept + axes).values
+        return [values[i * length:(i + 1) * length] for i in range(count)]
+
+    return runs, length, left
 
 
-def lines(x: Array, axes: Tuple[int, ...]) -> List[List[Any]]:
-    """The runs of elements along `axes`, one for each element of the other axes."""
-    ndim, kept = x.ndim, tuple(axis for axis in range(x.ndim) if axis not in axes)
-    count = prod(x.shape[axis] for axis in kept)
-    length = prod(x.shape[axis] for axis in axes)
-    if axes == tuple(range(len(axes))) and len(axes) < ndim:         # the first axes
-        return [x.values[j::count] for j in range(count)]
-    if axes != tuple(range(ndim - len(axes), ndim)):
-        x = permute_dims(x, kept + axes)
-    return [x.values[i * length:(i + 1) * length] for i in range(count)]
-
-
-def reduced_shape(shape: Shape, axes: Tuple[int, ...], keepdims: bool) -> Shape:
-    """The shape after `axes` are gone, or of length 1."""
-    if keepdims:
-        return tuple(1 if axis in axes else length for axis, length in enumerate(shape))
-    return tuple(length for axis, length in enumerate(shape) if axis not in axes)
-
-
-def _reduce(x: Any, axis: Axes, keepdims: bool, function: Callable[[List[Any]], Any],
-            kind: Optional[str] = None) -> Array:
+def _reduce(x: Any, axis: Axes, keepdims: bool, function: Callable[..., Any],
+            kind: Optional[str] = None, *more: Iterable[Any]) -> Array:
     x = asarray(x)
-    axes = chosen_axes(axis, x.ndim)
-    values = list(map(function, lines(x, axes)))
-    return Array(values, reduced_shape(x.shape, axes, keepdims), kind or x.kind)
+    runs, _, shape = plan(x.shape, tuple(axis) if type(axis) is list else axis, keepdims)
+    return Array(list(map(function, runs(x.values), *more)), shape, kind or x.kind)
 
 
 def sum(x: Any, axis: Axes = None, keepdims: bool = False) -> Array:
     """The sum along the axes; a count of the true elements for a bool array."""
     x = asarray(x)
     kind = "int" if x.kind == "bool" else x.kind
-    zero, = convert([0], kind)
-    return _reduce(x, axis, keepdims, partial(builtins.sum, start=zero), kind)
+    zero = 0.0 if kind == "float" else convert([0], kind)[0]
+    return _reduce(x, axis, keepdims, builtins.sum, kind, repeat(zero))
 
 
 def _count(x: Array, axis: Axes) -> int:
-    return prod(x.shape[each] for each in chosen_axes(axis, x.ndim))
+    return plan(x.shape, tuple(axis) if type(axis) is list else axis, False)[1]
 
 
 def mean(x: Any, axis: Axes = None, keepdims: bool = False) -> Array:
@@ -90,12 +88,11 @@ def _extreme(name: str, choose: Callable[[List[Any]], Any], x: Any, axis: Axes,
     if not _count(x, axis):
         raise ValueError(f"{name}: there is no {name} of zero elements")
 
-    def of_floats(line: List[Any]) -> Any:
-        """nan if any number is nan: only then, or for inf - inf, is the sum nan."""
-        total = builtins.sum(line)
-        return math.nan if total != total and any_nan(line) else choose(line)
+    def careful(line: List[Any]) -> Any:
+        return math.nan if any_nan(line) else choose(line)
 
-    return _reduce(x, axis, keepdims, of_floats if x.kind == "float" else choose)
+    total = builtins.sum(x.values) if x.kind == "float" else 0      # nan for a nan, or inf - inf
+    return _reduce(x, axis, keepdims, choose if total == total else careful)
 
 
 def any_nan(line: List[Any]) -> bool:
