@@ -101,7 +101,11 @@ def test_a_new_figure_takes_the_place_of_the_old_one():
     merged = report.merged(FIGURES, new)
     assert [(each.row, each.median) for each in merged if each.row.startswith("decoder")] == [
         ("decoder a", 0.5), ("decoder b", 0.9)]
-    assert len([each for each in merged if each.row == "scalar, PyPy"]) == 2
+    assert [each.where for each in merged if each.row == "scalar, PyPy"] == [
+        "PyPy 3.10", "PyPy 3.11"]
+    assert sorted(["CPython 3.11.2", "64 tokens", "CPython 3.9.1", "1024 tokens"],
+                  key=report.natural) == ["64 tokens", "1024 tokens", "CPython 3.9.1",
+                                          "CPython 3.11.2"]
 
 
 def test_the_printed_and_the_written_table_show_figure_and_target():

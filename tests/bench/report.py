@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import os
 import platform
+import re
 from importlib import metadata
-from typing import Any, Dict, List, Sequence
+from typing import Any, Dict, List, Sequence, Tuple
 
 from tests.bench.measure import Figure, number
 from tests.bench.rows import BY_NAME, SIZES, this_python
@@ -95,26 +96,39 @@ def merged(former: Sequence[Figure], new: Sequence[Figure]) -> List[Figure]:
     figures.update({(figure.row, figure.where): figure for figure in new
                     if not figure.missing or figure.row not in had})
     order = {name: place for place, name in enumerate(BY_NAME)}
-    return sorted(figures.values(), key=lambda figure: order[figure.row])
+    return sorted(figures.values(), key=lambda figure: (order[figure.row], natural(figure.where)))
+
+
+def natural(words: str) -> List[Tuple[bool, int, str]]:
+    """Words in an order in which 3.9 stands before 3.11."""
+    return [(part.isdigit(), int(part) if part.isdigit() else 0, part)
+            for part in re.split(r"(\d+)", words)]
 
 
 def markdown(figures: Sequence[Figure]) -> str:
-    """The figures that have a target as the table of the README, all sizes of a row in one line."""
+    """The figures that have a target as the table of the README; a line for all sizes and all
+    interpreters of a row."""
     families: Dict[str, List[List[str]]] = {}
     for figure in figures:
-        if figure.median is not None and BY_NAME[figure.row].target is not None:
-            what, _, size = cells(figure)[0].partition(", size ")
-            families.setdefault(what, []).append([size] + cells(figure)[1:])
+        row = BY_NAME[figure.row]
+        if figure.median is not None and row.target is not None:
+            what, _, size = row.what.partition(", size ")
+            families.setdefault(what, []).append([size or figure.where] + cells(figure)[1:])
     lines = [BEGIN, "| what | measured | least to largest | target (stretch) |",
              "|---|---|---|---|"]
     for what, rows in families.items():
-        sizes, measured, spread, target, stretch, _ = (
-            " / ".join(cell for cell in column if cell) for column in zip(*rows))
-        goal, better = (words.replace("/ <= ", "/ ").replace("/ >= ", "/ ")
-                        for words in (target, stretch))
-        lines.append(f"| {what}{sizes and ', '}{sizes} | {measured.replace(' x', '')} | {spread} | "
-                     f"{goal}{better and f' ({better[3:]})'} |")
+        labels, measured, spread, target, stretch, _ = map(joined, zip(*rows))
+        labels, goal, better = (words.replace("/ CPython ", "/ ").replace("/ <= ", "/ ").replace(
+            "/ >= ", "/ ") for words in (labels, target, stretch))
+        lines.append(f"| {what}{labels and ', '}{labels} | {measured.replace(' x', '')} | {spread} "
+                     f"| {goal}{better and f' ({better[3:]})'} |")
     return "\n".join(lines + [END]).replace("<=", "≤").replace(">=", "≥")
+
+
+def joined(column: Sequence[str]) -> str:
+    """Cells of one line in one, once where they are all alike."""
+    filled = [cell for cell in column if cell]
+    return " / ".join(filled[:1] if len(set(filled)) == 1 else filled)
 
 
 def with_table(page: str, figures: Sequence[Figure]) -> str:
