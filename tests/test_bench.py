@@ -72,6 +72,7 @@ def test_the_gate_passes_within_twice_the_target_and_fails_beyond(row):
     for value, wrong in ((row.target, 0), (limit, 0), (worse, 1), (math.nan, 1)):
         assert len(report.gate([figure(row.name, [value])])) == wrong
     assert report.gate([Figure(row.name, missing="no peer")]) == []
+    assert len(report.gate([Figure(row.name, missing="failed: other work")])) == 1
 
 
 def test_what_is_met_is_said():
@@ -125,6 +126,18 @@ def test_the_readme_shows_the_figures_that_were_measured_last():
     published = (ROOT / "tests/bench/figures.json").read_text(encoding="utf-8")
     page = (ROOT / "README.md").read_text(encoding="utf-8")
     assert report.with_table(page, report.from_json(published)) == page
+
+
+@needs_numpy
+def test_a_part_that_finds_other_work_says_so(monkeypatch):
+    def measure(asked):
+        yield figure("threads a", [1.0])
+        raise AssertionError("other work")
+
+    from tests.bench import decoder
+    monkeypatch.setattr(decoder, "threads", measure)
+    found = list(parts.measured("threads", Asked(peers=("numpy", "torch"))))
+    assert [each.missing for each in found] == ["", "failed: other work", "failed: other work"]
 
 
 def test_peers_that_are_missing_are_named_and_nothing_is_measured():

@@ -121,7 +121,7 @@ def main() -> int:
             former = report.merged(former, report.from_json(file.read_text(encoding="utf-8")))
     write(report.merged(former, figures), given)
     for words in wrong:
-        print(f"\n{'worse than twice its target' if given.quick else 'not the same work'}: {words}")
+        print(f"\nWRONG: {words}")
     return int(bool(wrong))
 
 

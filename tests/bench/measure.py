@@ -15,6 +15,7 @@ import time
 from pathlib import Path
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence
 
+FAILED = "failed: "                             # begins the reason of a figure that went wrong
 STEPS = 20                                      # of which the losses are compared
 ROOT = Path(__file__).resolve().parents[2]
 THREADS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")

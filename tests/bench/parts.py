@@ -6,7 +6,7 @@ import importlib
 import importlib.util
 from typing import Dict, Iterator, List, Tuple
 
-from tests.bench.measure import Asked, Figure, WorkerFailed
+from tests.bench.measure import FAILED, Asked, Figure, WorkerFailed
 from tests.bench.rows import ROWS, Row
 
 PARTS: Dict[str, Tuple[str, str]] = {
@@ -46,7 +46,7 @@ def measured(part: str, asked: Asked) -> Iterator[Figure]:
                     had.add(figure.row)
                     yield figure
         except (AssertionError, WorkerFailed) as error:
-            yield from (Figure(row.name, missing=f"failed: {error}") for row in possible
+            yield from (Figure(row.name, missing=f"{FAILED}{error}") for row in possible
                         if row.name not in had)
             return
     for row in expected:

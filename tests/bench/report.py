@@ -9,7 +9,7 @@ import re
 from importlib import metadata
 from typing import Any, Dict, List, Sequence, Tuple
 
-from tests.bench.measure import Figure, number
+from tests.bench.measure import FAILED, Figure, number
 from tests.bench.rows import BY_NAME, SIZES, this_python
 
 HEAD = ("what", "figure", "least to largest", "target", "stretch", "met")
@@ -142,15 +142,21 @@ def with_table(page: str, figures: Sequence[Figure]) -> str:
 
 
 def gate(figures: Sequence[Figure]) -> List[str]:
-    """The figures that are worse than twice their targets, in words."""
-    return [f"{cells(figure)[0]}: {number(figure.median)}, target "
-            f"{BY_NAME[figure.row].asks(BY_NAME[figure.row].target)}"
-            for figure in figures
-            if figure.median is not None and BY_NAME[figure.row].fails(figure.median)]
+    """The figures that are worse than twice their targets, and those that failed, in words."""
+    return failed(figures) + [
+        f"{cells(figure)[0]}: {number(figure.median)}, target "
+        f"{BY_NAME[figure.row].asks(BY_NAME[figure.row].target)}" for figure in figures
+        if figure.median is not None and BY_NAME[figure.row].fails(figure.median)]
 
 
 def broken(figures: Sequence[Figure]) -> List[str]:
-    """The figures by which the others do not compare the same work, in words."""
-    return [f"{cells(figure)[0]}: {figure.missing or number(figure.median or 0.0)}"
-            for figure in figures if BY_NAME[figure.row].must
-            and (met(figure) == "NO" or figure.missing.startswith("failed"))]
+    """The figures by which the others do not compare the same work, and those that failed."""
+    return failed(figures) + [f"{cells(figure)[0]}: {number(figure.median)}" for figure in figures
+                              if figure.median is not None and BY_NAME[figure.row].must
+                              and met(figure) == "NO"]
+
+
+def failed(figures: Sequence[Figure]) -> List[str]:
+    """The figures whose measuring found something wrong, in words."""
+    return [f"{cells(figure)[0]}: {figure.missing}" for figure in figures
+            if figure.missing.startswith(FAILED)]
