@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import sys
+from functools import lru_cache
 from operator import mul
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
@@ -16,7 +17,9 @@ import tinyformer as tf
 from tinyformer import functional as F
 from tinyformer.arrays import xp
 from tinyformer.arrays.stream import Stream
-from tinyformer.nn import Mask, Parameter
+from tinyformer.autograd.operations.shaping import join_heads, split_heads
+from tinyformer.autograd.tensor import record
+from tinyformer.nn import Parameter
 
 VOCABULARY, LONGEST, HEADS = 27, 16, 4
 NAMES = ("emma", "olivia", "ava", "isabella", "sophia", "charlotte", "mia", "amelia")
@@ -170,23 +173,35 @@ def attend(query: List[Value], keys: List[List[Value]], values: List[List[Value]
     return mixed
 
 
+def rms_norm_of_arrays(x: Any) -> Any:
+    """x s with s = 1 / sqrt(mean(x^2) + eps), as one operation.
+
+    ds/dx_j = -s^3 x_j / n, so that with y = x s the gradient is s (g - y mean(g y)).
+    """
+    scale = xp.pow(xp.mean(x.data * x.data, axis=-1, keepdims=True) + 1e-5, -0.5)
+    y = x.data * scale
+    return record("rms_norm", y, (
+        x, lambda g: (g - y * xp.mean(g * y, axis=-1, keepdims=True)) * scale))
+
+
+@lru_cache(maxsize=None)
+def future(length: int) -> Any:
+    """What is added to the scores: minus infinity for what comes later. Made once per length."""
+    return tf.tensor([[0.0 if key <= query else -math.inf for key in range(length)]
+                      for query in range(length)])
+
+
 def tensor_loss(p: Dict[str, Any], document: List[int], layers: int) -> Any:
-    """The same loss with one operation per array."""
-    def norm(x: Any) -> Any:
-        return x * ((x * x).mean(-1, keepdims=True) + 1e-5) ** -0.5
-
-    def heads(x: Any) -> Any:
-        return x.reshape(x.shape[0], HEADS, -1).transpose(0, 1)
-
-    ids, targets = document[:-1], document[1:]
-    mask = Mask.causal(len(ids)).allowed
-    x = norm(F.embedding(ids, p["tokens"]) + p["positions"][:len(ids)])
+    """The same loss with one operation per array, for a batch of one document."""
+    ids, targets = [document[:-1]], [document[1:]]
+    norm, length = rms_norm_of_arrays, len(document) - 1
+    x = norm(F.embedding(ids, p["tokens"]) + p["positions"][:length])
     for layer in range(layers):
         h = norm(x)
-        query, key, value = (heads(F.linear(h, p[f"{layer}.{part}"]))
+        query, key, value = (split_heads(F.linear(h, p[f"{layer}.{part}"]), HEADS)
                              for part in ("query", "key", "value"))
-        mixed = F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
-        x = x + F.linear(mixed.transpose(0, 1).reshape(x.shape), p[f"{layer}.mix"])
+        mixed = F.scaled_dot_product_attention(query, key, value, attn_mask=future(length))
+        x = x + F.linear(join_heads(mixed), p[f"{layer}.mix"])
         x = x + F.linear(F.relu(F.linear(norm(x), p[f"{layer}.inner"])), p[f"{layer}.outer"])
     return F.cross_entropy(F.linear(x, p["output"]), targets)
 
