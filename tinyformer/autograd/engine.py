@@ -124,7 +124,7 @@ def calling_line() -> Tuple[str, int]:
     if known is not None:
         return known
     frame = sys._getframe(2)
-    while frame.f_back is not None and is_own(frame.f_code):
+    while is_own(frame.f_code) and frame.f_back is not None:     # the user's f_back is dear on PyPy
         frame = frame.f_back
     return frame.f_code.co_filename, frame.f_lineno
 
