@@ -17,6 +17,7 @@ from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Se
 
 FAILED = "failed: "                             # begins the reason of a figure that went wrong
 STEPS = 20                                      # of which the losses are compared
+LONGEST = 60.0                                  # seconds of one comparison between processes
 ROOT = Path(__file__).resolve().parents[2]
 THREADS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
 UNWANTED = ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE",    # these slow a current NumPy down
@@ -160,10 +161,14 @@ def in_turn(workers: Dict[str, Worker], rounds: int, calls: Dict[str, int], cloc
             warm_up: int = 1, middle: Callable[[List[float]], float] = statistics.median) -> Timed:
     """Let the workers take turns of so many calls each; a time is the `middle` of one turn.
 
-    A pause before each turn lets the threads of the worker before it go to sleep.
+    A pause before each turn lets the threads of the worker before it go to sleep. After `LONGEST`
+    seconds three turns are enough.
     """
     timed = Timed({name: [] for name in workers}, {name: [] for name in workers})
+    begun = time.monotonic()
     for turn in range(warm_up + rounds):
+        if turn >= warm_up + 3 and time.monotonic() - begun > LONGEST:
+            break
         for name, worker in workers.items():
             time.sleep(0.05)
             answer = worker.run(calls[name])
