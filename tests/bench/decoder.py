@@ -34,7 +34,7 @@ def compare(size: str, asked: Asked, rounds: int = 0) -> List[Figure]:
     if "PyTorch" in ways:
         ways["PyTorch"]()                           # as many steps as tinyformer, which was watched
     rounds = rounds or ({"a": 40, "b": 8, "c": 3} if asked.quick else ROUNDS)[size]
-    timed = alternate(ways, rounds)
+    timed = alternate(ways, rounds, warm_up=1 if asked.quick else 3)
     found = [figure(f"products {size}", timed.ratio("tinyformer", "the products"), timed.words())]
     if "PyTorch" in ways:
         found.insert(0, figure(f"decoder {size}", timed.ratio("tinyformer", "PyTorch"),
