@@ -12,6 +12,7 @@ import pytest
 from family_cases import differences
 
 from tinyformer import functional as F
+from tinyformer.autograd.operations.shaping import split_heads
 from tinyformer.models import inputs
 from tinyformer.nn import Block, MultiHeadAttention, T5Bias
 
@@ -67,7 +68,8 @@ MUTANTS = [
     (F, "scaled_dot_product_attention", unmasked, "encoder-decoder, pre-norm, shared=True"),
     (inputs, "_counted", from_the_left, "GPT-2, padding: left"),
     (MultiHeadAttention, "_keys_and_values", lambda self, memory: (
-        self._heads(self.value(memory)), self._heads(self.key(memory))), "BERT, BertModel")]
+        split_heads(self.value(memory), self.n_heads), split_heads(self.key(memory), self.n_heads)),
+     "BERT, BertModel")]
 
 
 @pytest.mark.parametrize("owner, name, broken, case", MUTANTS)

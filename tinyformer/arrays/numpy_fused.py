@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 PIECE = 1 << 17             # numbers: half a megabyte of float32, so that a few fit the cache
 LOWEST = -1e30              # as in `attention_weights`
-LOST = 1e-20                # a sum of exponentials above it has its full precision
 
 
 def pieces(length: int, width: int = 1) -> Iterator[slice]:
@@ -228,26 +227,22 @@ def attention_weights(scores: Any) -> Any:
 def attend(q: Any, k: Any, v: Any, added: Any, factors: Any) -> Any:
     """`operations.attention.attend`, some heads at a time: their scores stay in the cache.
 
-    Any number may be subtracted before exp, as long as the sums neither overflow nor vanish. The
-    largest score of all these heads is one number, found and subtracted five times as fast as one
-    per row. Only where a row lies so far below it that its sum is lost, or may look nowhere, is it
-    done again with the largest of each row.
+    The largest score of a row is its own affair: one for many rows would be found faster, but what
+    one query sees would then move the last bits of another.
     """
     if not _alike(q, k, v, added):
         return NotImplemented
     weights = empty((*q.shape[:3], k.shape[2]), q.dtype)
     mixture = _heads_of((*q.shape[:3], v.shape[3]), q.dtype)
     for part in _heads(q, k, v):
-        for per_row in (False, True):
-            scores = matmul(q[part], k[part].swapaxes(2, 3), out=weights[part])
-            if added is not None:
-                scores += _stretched(added, part)
-            scores -= maximum(max(scores, -1, True), LOWEST) if per_row else scores.max()
-            exp(scores, out=scores)
-            total = sum(scores, -1, True)
-            if total.min() > LOST:
-                break
-        scores /= maximum(total, 1, out=total) if per_row else total
+        scores = matmul(q[part], k[part].swapaxes(2, 3), out=weights[part])
+        if added is not None:
+            scores += _stretched(added, part)
+        largest = max(scores, -1, True)
+        scores -= maximum(largest, LOWEST, out=largest)
+        exp(scores, out=scores)
+        total = sum(scores, -1, True)
+        scores /= maximum(total, 1, out=total)
         matmul(scores if factors is None else scores * factors[part], v[part], out=mixture[part])
     return weights, mixture
 
