@@ -29,9 +29,9 @@ def numbers(*shape: int, seed: int = 0) -> Any:
     return Stream(seed).normal(shape)
 
 
-def moments() -> Operands:
+def moments(keep: float = 0.99) -> Operands:
     p, g, m = (numbers(35, seed=seed) for seed in range(3))
-    return [p, g, m, numbers(35, seed=3) ** 2, 0.99, 0.9, 0.999, 0.01, 1e-8]
+    return [p, g, m, numbers(35, seed=3) ** 2, keep, 0.9, 0.999, 0.01, 1e-8]
 
 
 def rows(count: int, width: int, **learned: bool) -> Callable[[], Operands]:
@@ -95,7 +95,7 @@ LARGE = 700                     # numbers, more than SMALL_PIECE
 SMALL_PIECE = 64
 # The plain function, and functions that make operands: several sizes, and every option.
 BODIES: Dict[str, List[Any]] = {
-    "adam_step": [optimisers.adam_step, moments],
+    "adam_step": [optimisers.adam_step, moments, functools.partial(moments, 0.0)],
     "sum_of_squares": [optimisers.sum_of_squares, lambda: [numbers(3, 5)], lambda: [numbers(1)],
                        lambda: [xp.permute_dims(numbers(3, 5), (1, 0))]],
     "affine": [products.affine, lambda: [numbers(3, 4), numbers(5, 4, seed=1), numbers(5, seed=2)],

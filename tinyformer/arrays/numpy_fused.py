@@ -310,7 +310,7 @@ def surprise_vjp(g: Any, p: Any, classes: Any, smoothing: float) -> Any:
 def adam_step(p: Any, g: Any, m: Any, v: Any, keep: float, b1: float, b2: float, scale: float,
               shift: float) -> Tuple[Any, Any, Any]:
     """`training.optimisers.adam_step`, m and v written over."""
-    moved, kept = empty(p.shape, p.dtype), empty(PIECE, p.dtype)
+    moved = empty(p.shape, p.dtype)
     for part in pieces(len(p)):
         x, one, two = moved[part], m[part], v[part]
         one *= b1
@@ -322,8 +322,12 @@ def adam_step(p: Any, g: Any, m: Any, v: Any, keep: float, b1: float, b2: float,
         sqrt(two, out=x)
         x += shift
         divide(one, x, out=x)
-        x *= -scale
-        x += multiply(p[part], keep, out=kept[:len(x)])
+        if keep:
+            x *= -scale / keep              # keep (p - x / keep): no array for keep p
+            x += p[part]
+            x *= keep
+        else:
+            x *= -scale
     return moved, m, v
 
 

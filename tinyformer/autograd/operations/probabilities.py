@@ -83,7 +83,8 @@ def cross_entropy(logits: Tensor, targets: Any, ignore_index: int = -100,
     logits, targets = floats(logits), as_tensor(targets)
     scores, classes = logits.data, targets.data
     _check_targets(logits, classes, ignore_index, label_smoothing, reduction)
-    rows = xp.reshape(scores, (classes.size, scores.shape[-1]))
+    shape = scores.shape                # the gradient needs no more of the scores than their shape
+    rows = xp.reshape(scores, (classes.size, shape[-1]))
     classes = xp.reshape(classes, (-1, 1))
     counted = xp.astype(classes != ignore_index, rows.dtype)
     classes = xp.where(classes == ignore_index, xp.zeros_like(classes), classes)
@@ -93,8 +94,9 @@ def cross_entropy(logits: Tensor, targets: Any, ignore_index: int = -100,
     picked = xp.where(counted > 0, losses, xp.zeros_like(losses))
     return record(
         "cross_entropy", xp.sum(picked * weights),
-        (logits, lambda g: xp.reshape(surprise_vjp(weights * g, p, classes, label_smoothing),
-                                      scores.shape)), (targets, None))
+        (logits, lambda g: xp.reshape(
+            surprise_vjp(weights * g, p, classes, label_smoothing), shape)),
+        (targets, None))
 
 
 def _check_targets(logits: Tensor, classes: Any, ignore_index: int, label_smoothing: float,
