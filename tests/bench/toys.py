@@ -266,7 +266,7 @@ FULL: Dict[str, Size] = {
                        lr=0.001, aim=1.90, budget=600)}
 MINI: Dict[str, Size] = {
     "copy": dict(d_model=16, n_layers=1, n_heads=1, std=0.3, symbols=6, longest=2, strings=36,
-                 unseen=6, batch=8, steps=120, lr=0.03),
+                 unseen=6, batch=8, steps=100, lr=0.03),
     "words": dict(d_model=8, n_layers=1, n_heads=1, std=0.2, animals=2, unseen=4, rate=0.3, batch=8,
                   steps=80, lr=0.03, aim=0.2, share=0.6),
     "next_token": dict(d_model=8, n_layers=1, n_heads=1, std=0.3, symbols=2, longest=3, batch=8,
