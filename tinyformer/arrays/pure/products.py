@@ -5,11 +5,17 @@ Measured per multiply-add: 11 to 17 ns for `math.sumprod` (CPython 3.12 and late
 `sum(map(mul, ...))`, 59 to 123 ns for index loops, which take 1.3 ns on PyPy. A call for each
 element is dear when the rows are short, as the heads of a small model are: up to `SHORT` elements
 the sum is written out, which takes 16 to 36 ns whatever the length.
+
+PyPy compiles what it has run 1,000 to 1,600 times, and lowers its counts whenever much memory was
+used. A training step runs most of its lines only a few times: after 700 steps of a small model only
+half of them were compiled. So it is told to compile sooner and not to forget, which holds for the
+whole process; set TINYFORMER_PYPY_JIT=0 to leave it as it is.
 """
 
 from __future__ import annotations
 
 import math
+import os
 import sys
 from functools import lru_cache
 from math import prod
@@ -33,6 +39,9 @@ if hasattr(math, "sumprod"):
 
 elif sys.implementation.name == "pypy":
     SHORT = 0
+    if os.environ.get("TINYFORMER_PYPY_JIT") != "0":
+        import pypyjit  # type: ignore[import-not-found]
+        pypyjit.set_param("decay=0,threshold=400,function_threshold=400,trace_eagerness=100")
 
     def _long_dots(rows: Matrix, columns: Matrix) -> List[Any]:
         out = []
