@@ -12,8 +12,9 @@ from typing import Any, Callable, Dict, List
 
 import pytest
 
-from tinyformer.arrays import set_default_dtype, xp
-from tinyformer.arrays.backend import MODULES
+from tinyformer import functional as F
+from tinyformer.arrays import set_default_dtype, use_backend, xp
+from tinyformer.arrays.backend import MODULES, unfused
 from tinyformer.arrays.stream import Stream
 from tinyformer.autograd import Tensor
 from tinyformer.autograd.operations import (attention, elementwise, normalisation, probabilities,
@@ -101,6 +102,9 @@ BODIES: Dict[str, List[Any]] = {
     "affine": [products.affine, lambda: [numbers(3, 4), numbers(5, 4, seed=1), numbers(5, seed=2)],
                lambda: [numbers(3, 4), numbers(5, 4, seed=1), None],
                lambda: [numbers(0, 4), numbers(5, 4, seed=1), numbers(5, seed=2)]],
+    "affine_vjp": [products.affine_vjp] + [functools.partial(
+        lambda n, wanted: [numbers(n, 5), numbers(n, 4, seed=1), numbers(5, 4, seed=2), wanted],
+        n, wanted) for n in (3, 0) for wanted in ((True, True, True), (False, True, False))],
     "gelu_tanh": [elementwise.gelu_tanh, wide(3, 5), wide(LARGE // 5, 5)],
     "gelu_exact": [elementwise.gelu_exact, wide(3, 5), wide(LARGE // 5, 5)],
     "normalised": [normalisation.normalised, rows(3, 4, gain=True, shift=True), rows(3, 4),
@@ -131,8 +135,7 @@ BODIES: Dict[str, List[Any]] = {
 
 def flat(result: Any) -> List[List[float]]:
     """The numbers of each array of a result."""
-    parts = result if isinstance(result, (tuple, list)) else (result,)
-    return [xp.reshape(xp.asarray(part), (-1,)).tolist() for part in parts]
+    return [xp.reshape(xp.asarray(part), (-1,)).tolist() for part in _parts(result)]
 
 
 def differs(one: Any, other: Any) -> float:
@@ -159,10 +162,72 @@ def test_what_is_laid_behind_stays_what_it_was(backend: str) -> None:
         room, whole = cache.laid_behind(whole, part, room)
         seen.append((whole, whole.tolist()))
     assert whole.tolist() == xp.concat(parts, axis=2).tolist()
-    _, other = cache.laid_behind(seen[2][0], parts[0] * 2.0, None)
-    for view, then in seen:
-        assert view.tolist() == then
-    assert other.tolist() == xp.concat([*parts[:4], parts[0] * 2.0], axis=2).tolist()
+    for former in (None, room):                 # a room that the first way has taken
+        _, other = cache.laid_behind(seen[2][0], parts[0] * 2.0, former)
+        for view, then in seen:
+            assert view.tolist() == then
+        assert other.tolist() == xp.concat([*parts[:4], parts[0] * 2.0], axis=2).tolist()
+    for misfit in (numbers(1, 3, 1, 2), numbers(2, 3, 1, 3)):
+        with pytest.raises(ValueError):
+            cache.laid_behind(whole, misfit, room)
+
+
+def test_the_exact_gelu_in_single_precision(backend: str) -> None:
+    """Value and slope against math.erf, to the precision of float32, and for large numbers."""
+    if backend == "python":
+        pytest.skip("the pure backend computes in float64")
+    points = [each / 64 for each in range(-640, 641)]
+    y, slope = elementwise.gelu_exact(xp.asarray(points, xp.float32))
+    for a, value, steep in zip(points, y.tolist(), slope.tolist()):
+        below = 0.5 * math.erfc(-a / math.sqrt(2))
+        density = math.exp(-a * a / 2) / math.sqrt(2 * math.pi)
+        assert abs(value - a * below) < 3e-7 * max(1.0, abs(a))
+        assert abs(steep - below - a * density) < 3e-7
+    for body in (elementwise.gelu_exact, elementwise.gelu_tanh):
+        y, slope = body(xp.asarray([1e15, -1e15, 1e18], xp.float32))
+        assert slope.tolist() == [1.0, 0.0, 1.0] and y.tolist()[1] == 0.0
+
+
+def test_the_length_of_many_numbers_is_exact_in_single_precision(backend: str) -> None:
+    with set_default_dtype("float32" if backend == "numpy" else "float64"):
+        g = xp.astype(numbers(300_000), xp.default_float)
+        exact = math.fsum(number * number for number in g.tolist())
+        assert abs(float(optimisers.sum_of_squares(g)) / exact - 1) < 1e-6
+
+
+def test_unfused_holds_whatever_is_chosen_inside(backend: str) -> None:
+    outside = dict(xp.fused)
+    with unfused() as block:
+        for change in (lambda: set_default_dtype("float64"), lambda: use_backend(backend), unfused):
+            with change():  # type: ignore[attr-defined]
+                assert not xp.fused
+            assert not xp.fused
+        with block:
+            assert not xp.fused
+    assert dict(xp.fused) == outside
+
+
+def test_arrays_of_two_backends_are_named_as_ever() -> None:
+    pytest.importorskip("numpy")
+    with use_backend("python"):
+        pure = Tensor([[1.0, 2.0]])
+    with use_backend("numpy"):
+        other = Tensor([[1.0, 2.0]])
+        for call in (lambda: F.linear(pure, other), lambda: F.linear(other, pure)):
+            with pytest.raises(TypeError, match="numpy.*python|python.*numpy"):
+                call()
+
+
+def test_a_mask_may_stretch_the_scores(backend: str) -> None:
+    """One text, several masks: as many results."""
+    with set_default_dtype("float64"):
+        q = Tensor(numbers(1, 2, 3, 2))
+        masks = Tensor(numbers(3, 1, 3, 3, seed=1) > -0.5)
+        found = F.scaled_dot_product_attention(q, q, q, masks)
+        assert found.shape == (3, 2, 3, 2)
+        for row in range(3):
+            alone = F.scaled_dot_product_attention(q, q, q, masks[row])
+            assert differs(found.data[row], alone.data[0]) < 1e-12
 
 
 @pytest.mark.parametrize("in_pieces", [False, True])
@@ -195,4 +260,6 @@ def test_a_wrong_body_is_found(backend: str) -> None:
 
 
 def _parts(result: Any) -> Any:
-    return result if isinstance(result, (tuple, list)) else (result,)
+    """The arrays of a result; what was not wanted is None."""
+    parts = result if isinstance(result, (tuple, list)) else (result,)
+    return [each for each in parts if each is not None]

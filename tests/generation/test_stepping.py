@@ -14,6 +14,7 @@ from tinyformer.generation import generate, stepping
 from tinyformer.generation.scoring import Cached, Plain
 from tinyformer.generation.stepping import Stepper, knows
 from tinyformer.models import DecoderConfig, DecoderModel
+from tinyformer.nn import LayerNorm, Linear
 from tinyformer.nn.attention import recorded_attention
 
 KNOWN = [dict(), dict(positions="sinusoidal"), dict(positions="none"), dict(activation="relu"),
@@ -76,6 +77,60 @@ def test_steps_are_the_model(backend: str, options: Any, rows: int, steps: List[
     assert knows(model)
     assert gap(model, rows) < 1e-10
     assert steps == [rows] * 8
+
+
+class Louder(Linear):
+    """A user's own map."""
+
+    def forward(self, x: Any) -> Any:
+        return super().forward(x) * 2.0
+
+
+def without_query_bias(model: DecoderModel) -> None:
+    model.stack.blocks[0].attention.query.bias = None
+
+
+def with_another_activation(model: DecoderModel) -> None:
+    model.stack.blocks[1].feed_forward.function = lambda x: x
+
+
+def with_a_forward_of_its_own(model: DecoderModel) -> None:
+    layer = model.stack.blocks[1].attention
+    layer.forward = lambda x, **rest: x * 0.5  # type: ignore[method-assign]
+
+
+def with_a_subclass(model: DecoderModel) -> None:
+    model.stack.blocks[0].feed_forward.outer = Louder(32, 8)
+
+
+@pytest.mark.parametrize("change", [without_query_bias, with_another_activation,
+                                    with_a_forward_of_its_own, with_a_subclass])
+def test_models_with_other_parts_are_left_alone(backend: str, change: Any,
+                                                steps: List[int]) -> None:
+    model = decoder(d_ff=32)
+    change(model)
+    assert not knows(model)
+    assert gap(model, 2) < 1e-10 and steps == []
+
+
+def test_a_patched_layer_is_left_alone(backend: str, steps: List[int],
+                                       monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LayerNorm, "forward", lambda self, x: x * 0.5)
+    assert gap(decoder(), 2) < 1e-10 and steps == []
+
+
+def test_training_and_wrong_ids_are_the_models(backend: str, steps: List[int]) -> None:
+    model = decoder()
+    cached = Cached(model)
+    with no_grad():
+        cached([[1]])
+        with pytest.raises(IndexError, match="id -1"):
+            cached([[1, -1]])
+        model.train()
+        cached = Cached(model)
+        cached([[1]])
+        cached([[1, 2]])
+    assert steps == [1]
 
 
 @pytest.mark.parametrize("options", UNKNOWN, ids=str)

@@ -6,7 +6,7 @@ import copy
 import os
 import pickle
 import sys
-from typing import Any, List
+from typing import Any, Generic, List, TypeVar
 
 import pytest
 
@@ -357,3 +357,39 @@ def test_an_operation_names_the_line_that_called_the_module(backend):
         FeedForward(2, 3)(tensor([[1.0]]))
     line = sys._getframe().f_lineno + 1
     assert place_of(x * 2.0) == (here, line)
+
+
+def test_what_a_user_writes_within_a_layer_is_named_by_its_own_line(backend):
+    """An activation, and a method put in the place of one of the package's."""
+    lines = {}
+
+    def activation(x):
+        lines["activation"] = sys._getframe().f_lineno + 1
+        return x * 2.0
+
+    class Mine(FeedForward):
+        def forward(self, x):
+            lines["forward"] = sys._getframe().f_lineno + 1
+            return super().forward(x) * 3.0
+
+    layer, x = FeedForward(2, 3), tensor([[1.0, 2.0]], requires_grad=True)
+    layer.function, layer.outer = activation, lambda hidden: hidden
+    assert place_of(layer(x)) == (os.path.basename(__file__), lines["activation"])
+    assert place_of(Mine(2, 3)(x)) == (os.path.basename(__file__), lines["forward"])
+
+
+def test_a_module_goes_together_with_other_bases():
+    class Tagged:
+        def __init_subclass__(cls, tag=0, **options):
+            super().__init_subclass__(**options)
+            cls.tag = tag
+
+    class Both(Module, Tagged, tag=3):
+        """With an option of the other base."""
+
+    T = TypeVar("T")
+
+    class Of(Module, Generic[T]):
+        """With a parameter."""
+
+    assert Both.tag == 3 and Of[int] is not None

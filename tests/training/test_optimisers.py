@@ -1,6 +1,8 @@
 """Optimisers against PyTorch's own steps; who is updated, who is decayed; clipping."""
+import copy
 import json
 import math
+import pickle
 from pathlib import Path
 
 import pytest
@@ -227,7 +229,8 @@ def test_a_gradient_too_large_to_be_squared_says_so():
 
 
 @pytest.mark.parametrize("make", [lambda p: AdamW(p, lr=0.1), lambda p: Adam(p, lr=0.1),
-                                  lambda p: SGD(p, lr=0.1, momentum=0.9, weight_decay=0.1)])
+                                  lambda p: SGD(p, lr=0.1, momentum=0.9, weight_decay=0.1),
+                                  lambda p: SGD(p, lr=0.1)])
 def test_together_or_apart_is_the_same(make, backend):
     """Whoever has a gradient at a step is updated with the others that have one, and moves as with
     an optimiser of its own; what a state holds is not changed by later steps."""
@@ -270,3 +273,44 @@ def test_numbers_set_between_steps_are_stepped_from(backend):
         optimiser.step()
         assert p.tolist() == [[number - 1.0 for number in value[0]]]
         assert q.tolist() == [[before[0][0] - 1.0]]
+
+
+def test_momentum_that_is_set_later_counts_from_there(backend):
+    p = tensor([1.0], requires_grad=True)
+    optimiser = SGD([p], lr=1.0)
+    for momentum, expected in ((0.0, 0.0), (0.5, -1.0), (0.5, -2.5)):
+        optimiser.settings["momentum"] = momentum
+        p.grad = tensor([1.0])
+        optimiser.step()
+        assert p.tolist() == [expected]
+
+
+def test_numbers_written_in_place_and_touched_are_stepped_from(backend):
+    """Also in a copy, whose parameters lie in other memory than the last step's."""
+    p, q = tensor([[1.0, 2.0]], requires_grad=True), tensor([[3.0]], requires_grad=True)
+    pair = [p, q], SGD([p, q], lr=1.0)
+    for copied in (False, True):
+        (p, q), optimiser = copy.deepcopy(pair) if copied else pair
+        for _ in range(2):
+            for each in (p, q):
+                each.grad = tensor([[1.0] * each.shape[1]])
+            optimiser.step()
+            if backend == "numpy":
+                p.data[0, 0] = 9.0
+            else:
+                p.data.values[0] = 9.0
+            p.touch()
+        p.grad, q.grad = tensor([[1.0, 1.0]]), None
+        optimiser.step()
+        assert p.tolist()[0][0] == 8.0
+        assert sum(map(len, optimiser.flat)) <= 2       # no parameter is kept twice
+
+
+def test_a_copy_holds_no_numbers_twice(backend):
+    p = tensor([[1.0] * 200], requires_grad=True)
+    optimiser = SGD([p], lr=1.0)
+    before = len(pickle.dumps(optimiser))
+    p.grad = tensor([[1.0] * 200])
+    optimiser.step()
+    p.grad = None
+    assert len(pickle.dumps(optimiser)) < before + 200

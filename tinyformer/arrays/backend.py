@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from typing import Any, Callable, Dict, Optional
 
 MODULES = {"python": "tinyformer.arrays.pure", "numpy": "tinyformer.arrays.numpy_backend"}
+FUSED = {"python": "tinyformer.arrays.pure.fused", "numpy": "tinyformer.arrays.numpy_fused"}
 
 # Everything that `xp` has, in both backends. Names up to `matmul` mean what the standard says.
 NAMES = """
@@ -55,6 +56,7 @@ class Namespace:
 
 
 xp = Namespace()
+_unfused = 0                           # how many `unfused` blocks we are in
 _dtype_name: Optional[str] = None      # None: each backend's own default
 
 
@@ -81,6 +83,12 @@ def default_backend() -> str:
     return "python"
 
 
+def _bodies(name: str) -> Dict[str, Any]:
+    """The faster bodies of the backend `name`; none inside `unfused`."""
+    bodies: Dict[str, Any] = importlib.import_module(FUSED[name]).fused
+    return {} if _unfused else bodies
+
+
 def _install(name: str) -> None:
     """Fill `xp` with the functions of the backend `name`."""
     if name not in MODULES:
@@ -95,7 +103,7 @@ def _install(name: str) -> None:
         raise ValueError(f"the {name} backend computes in float64 only, {_dtype_name} was asked "
                          "for: choose float64, or the numpy backend")
     chosen = {key: getattr(module, key) for key in (*NAMES, *DTYPES[name])}
-    chosen.update(name=name, default_float=default, fused=module.fused)
+    chosen.update(name=name, default_float=default, fused=_bodies(name))
     vars(xp).update(chosen)
     for stale in vars(xp).keys() - chosen.keys():
         delattr(xp, stale)
@@ -128,28 +136,38 @@ def fusible(plain: Callable[..., Any]) -> Callable[..., Any]:
     """Decorate a function of arrays whose work a backend may do by a faster body of its name.
 
     The plain body is the one that is read, and what the tests hold the faster ones against. It
-    stands in where a backend has none, and where its body returns NotImplemented for operands.
+    stands in where a backend has none, where its body returns NotImplemented for operands, and for
+    arrays of another backend, whose attributes a body does not find: the plain one says which two
+    have met.
     """
     name = plain.__name__
 
     @functools.wraps(plain)
     def computed(*operands: Any) -> Any:
         body = xp.fused.get(name)
-        result = NotImplemented if body is None else body(*operands)
+        try:
+            result = NotImplemented if body is None else body(*operands)
+        except AttributeError:
+            result = NotImplemented
         return plain(*operands) if result is NotImplemented else result
 
     return computed
 
 
 class unfused:
-    """A context manager: inside, every computation is done by its plain body."""
+    """A context manager: inside, every computation is done by its plain body, in the whole process
+    and whatever backend is chosen there. Nests."""
 
     def __enter__(self) -> "unfused":
-        self.former, xp.fused = xp.fused, {}
+        global _unfused
+        _unfused += 1
+        xp.fused = _bodies(xp.name)
         return self
 
     def __exit__(self, *error: object) -> None:
-        xp.fused = self.former
+        global _unfused
+        _unfused -= 1
+        xp.fused = _bodies(xp.name)
 
 
 def backend_name() -> str:

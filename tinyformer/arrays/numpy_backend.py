@@ -145,7 +145,7 @@ def matrix_transpose(x: Any) -> Any:
     return np.matrix_transpose(x)
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=64)
 def unit(length: int, dtype: Any) -> Any:
     """The vector of ones, for products that are sums; nobody writes into it."""
     vector = np.ones(length, dtype)
@@ -393,6 +393,3 @@ class Generator:
             raise ValueError(f"bits16: cannot draw {n} numbers")
         buffer = self.draws.bytes(4 * ((n + 1) // 2)) if n else b""
         return np.frombuffer(buffer, "<u2")[:n]
-
-
-from tinyformer.arrays.numpy_fused import fused  # noqa: E402     which is made of the names above

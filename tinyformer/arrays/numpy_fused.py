@@ -9,6 +9,9 @@ a piece stays in the processor's cache, where a pass over it costs a third.
 
 from __future__ import annotations
 
+import builtins
+from math import fsum
+
 from tinyformer.arrays.numpy_backend import (
     abs, arange, divide, einsum, empty, erf, exp, float32, log, matmul, max, maximum, minimum,
     multiply, sqrt, square, subtract, sum, unit, zeros)
@@ -23,7 +26,7 @@ LOWEST = -1e30              # as in `attention_weights`
 
 def pieces(length: int, width: int = 1) -> Iterator[slice]:
     """Slices of `length` rows of `width` numbers, at most PIECE numbers each, but whole rows."""
-    step = PIECE // width or 1
+    step = PIECE // (width or 1) or 1
     for start in range(0, length, step):
         yield slice(start, start + step)
 
@@ -71,8 +74,9 @@ def _gelu_tanh(a: Any, y: Any, slope: Any) -> None:
     multiply(a, p, out=y)
     slope *= 3 * CUBIC
     slope += TWICE
-    slope *= y
-    slope -= slope * p
+    rest = 1 - p
+    rest *= y
+    slope *= rest
     slope += p
 
 
@@ -185,7 +189,7 @@ def layer_norm_vjp(g: Any, normal: Any, deviation: Any, gain: Any) -> Tuple[Any,
     return dx, d_gain, unit(len(g), g.dtype) @ g
 
 
-def _heads(q: Any, k: Any, v: Any) -> Iterator[Tuple[slice, slice]]:
+def _cuts(q: Any, k: Any) -> Iterator[Tuple[slice, slice]]:
     """Pieces of attention: some rows of the batch, or some heads of one row."""
     batch, heads, queries, _ = q.shape
     keys = k.shape[2]
@@ -195,9 +199,13 @@ def _heads(q: Any, k: Any, v: Any) -> Iterator[Tuple[slice, slice]]:
 
 
 def _alike(q: Any, k: Any, v: Any, added: Any) -> bool:
-    """Whether all are (B, H, ...) of one batch, not empty, so that they can be cut into pieces."""
-    return (q.ndim == 4 and q.size > 0 and q.shape[:2] == k.shape[:2] == v.shape[:2]
-            and (added is None or added.ndim <= 4))
+    """Whether all are (B, H, ...) of one batch, not empty, so that they can be cut into pieces, and
+    what is added stretches to their scores, not they to it."""
+    if q.ndim != 4 or not q.size or not q.shape[:2] == k.shape[:2] == v.shape[:2]:
+        return False
+    scores = (*q.shape[:3], k.shape[2])
+    return added is None or added.ndim <= 4 and builtins.all(
+        length in (1, whole) for length, whole in zip(added.shape[::-1], scores[::-1]))
 
 
 def _stretched(array: Any, part: Tuple[slice, slice]) -> Any:
@@ -208,7 +216,7 @@ def _stretched(array: Any, part: Tuple[slice, slice]) -> Any:
                        for each, length in zip(part, array.shape))]
 
 
-def _heads_of(shape: Tuple[int, ...], dtype: Any) -> Any:
+def _laid(shape: Tuple[int, ...], dtype: Any) -> Any:
     """An empty array (B, H, T, K) that lies as (B, T, H, K), so that heads join without a copy."""
     batch, heads, length, width = shape
     return empty((batch, length, heads, width), dtype).transpose(0, 2, 1, 3)
@@ -233,8 +241,8 @@ def attend(q: Any, k: Any, v: Any, added: Any, factors: Any) -> Any:
     if not _alike(q, k, v, added):
         return NotImplemented
     weights = empty((*q.shape[:3], k.shape[2]), q.dtype)
-    mixture = _heads_of((*q.shape[:3], v.shape[3]), q.dtype)
-    for part in _heads(q, k, v):
+    mixture = _laid((*q.shape[:3], v.shape[3]), q.dtype)
+    for part in _cuts(q, k):
         scores = matmul(q[part], k[part].swapaxes(2, 3), out=weights[part])
         if added is not None:
             scores += _stretched(added, part)
@@ -251,12 +259,12 @@ def attend_vjp(g: Any, q: Any, k: Any, v: Any, weights: Any, factors: Any, mixtu
                scores_too: bool) -> Any:
     """`operations.attention.attend_vjp`, with a sum over the width of a head in place of one over
     all keys: since dP = (g v^T) factors and O = (P factors) v, rowsum(dP P) = rowsum(g O)."""
-    if not _alike(q, k, v, None) or g.shape != mixture.shape:
+    if not _alike(q, k, v, weights) or g.shape != mixture.shape or weights.ndim != 4:
         return NotImplemented
-    dq, dk, dv = (_heads_of(each.shape, each.dtype) for each in (q, k, v))
+    dq, dk, dv = (_laid(each.shape, each.dtype) for each in (q, k, v))
     d_scores = empty(weights.shape, weights.dtype) if scores_too else None
     along = einsum("bhtk,bhtk->bht", g, mixture)[..., None]
-    for part in _heads(q, k, v):
+    for part in _cuts(q, k):
         w, seen = weights[part], g[part]
         d = matmul(seen, v[part].swapaxes(2, 3), out=None if d_scores is None else d_scores[part])
         if factors is not None:
@@ -270,15 +278,28 @@ def attend_vjp(g: Any, q: Any, k: Any, v: Any, weights: Any, factors: Any, mixtu
     return (dq, dk, dv, d_scores) if scores_too else (dq, dk, dv)
 
 
-def laid_behind(old: Any, new: Any, room: Any) -> Tuple[Any, Any]:
+def laid_behind(old: Any, new: Any, room: Any) -> Any:
     """`nn.cache.laid_behind`: a room twice as long as needed, so that seldom anything is copied."""
     start, end = old.shape[2], old.shape[2] + new.shape[2]
-    if room is None or old.base is not room or end > room.shape[2]:
-        batch, heads, _, width = old.shape
-        room = empty((batch, heads, 2 * end, width), old.dtype)
-        room[:, :, :start] = old
-    room[:, :, start:end] = new
-    return room, room[:, :, :end]
+    if old.dtype != new.dtype or old.shape[:2] != new.shape[:2] or old.shape[3] != new.shape[3]:
+        return NotImplemented
+    if room is None or old.base is not room.array or room.filled != start \
+            or end > room.array.shape[2]:
+        room = Room(old, end)
+    room.array[:, :, start:end] = new
+    room.filled = end
+    return room, room.array[:, :, :end]
+
+
+class Room:
+    """Memory for twice as many positions as are needed; `filled` says how many are taken, so that
+    of two who go on from one beginning the second finds the place taken."""
+
+    def __init__(self, old: Any, needed: int) -> None:
+        batch, heads, length, width = old.shape
+        self.array = empty((batch, heads, 2 * needed, width), old.dtype)
+        self.array[:, :, :length] = old
+        self.filled = length
 
 
 def surprise(rows: Any, classes: Any, smoothing: float) -> Tuple[Any, Any]:
@@ -332,9 +353,10 @@ def adam_step(p: Any, g: Any, m: Any, v: Any, keep: float, b1: float, b2: float,
 
 
 def sum_of_squares(g: Any) -> Any:
-    """`training.optimisers.sum_of_squares`, the product of the numbers with themselves."""
+    """`training.optimisers.sum_of_squares`, products of the numbers with themselves; the sums of
+    pieces are added in double precision."""
     flat = g.reshape(-1)
-    return flat.dot(flat)
+    return fsum(float(flat[part].dot(flat[part])) for part in pieces(flat.size))
 
 
 fused: Dict[str, Callable[..., Any]] = {each.__name__: each for each in (

@@ -29,12 +29,13 @@ if TYPE_CHECKING:
 
 _enabled: ContextVar[bool] = ContextVar("grad_enabled", default=True)
 _observer: ContextVar[Optional[Observer]] = ContextVar("observer", default=None)
-# The file and line that called everything done here and now. To walk up to it from each operation
-# is dear where models are deep: a module of this package walks once, when it is called, and keeps
-# the place here. Without one, every operation walks.
+# The file and line that called whatever this package's own layers do here and now. To walk up to it
+# from each operation is dear where models are deep: a module of this package walks once, when it is
+# called, and keeps the place here. Without one, every operation walks.
 place: ContextVar[Optional[Tuple[str, int]]] = ContextVar("place", default=None)
 _numbers = count()
-_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_ROOM = os.path.dirname(os.path.abspath(__file__)) + os.sep          # where operations are
+_PACKAGE = os.path.dirname(_ROOM[:-1]) + os.sep
 
 Version = list[int]     # one number: how often the data was replaced; shared where memory is shared
 
@@ -120,10 +121,12 @@ class Node:
 
 def calling_line() -> Tuple[str, int]:
     """The file and line of the nearest caller outside this package."""
-    known = place.get()
-    if known is not None:
-        return known
     frame = sys._getframe(2)
+    while frame.f_code.co_filename.startswith(_ROOM) and frame.f_back is not None:
+        frame = frame.f_back
+    known = place.get()
+    if known is not None and is_own(frame.f_code):
+        return known
     while is_own(frame.f_code) and frame.f_back is not None:     # the user's f_back is dear on PyPy
         frame = frame.f_back
     return frame.f_code.co_filename, frame.f_lineno

@@ -11,43 +11,49 @@ from __future__ import annotations
 
 import math
 
+from tinyformer import functional as F
 from tinyformer.arrays import xp
 from tinyformer.autograd import Tensor
 from tinyformer.autograd.engine import current_observer
 from tinyformer.autograd.operations.elementwise import normal_share, tanh_share
 from tinyformer.autograd.operations.normalisation import normalised
 from tinyformer.autograd.operations.products import affine
+from tinyformer.autograd.operations.shaping import check_ids
 from tinyformer.autograd.tensor import wrap
 from tinyformer.models import DecoderModel
-from tinyformer.nn import Cache, LayerNorm, Linear, MultiHeadAttention
+from tinyformer.nn import Cache, Decoder, Dropout, Embedding, LayerNorm, Linear, MultiHeadAttention
 from tinyformer.nn.block import Block
-from tinyformer.nn.layers import FeedForward
-from tinyformer.nn.positions import Learned
+from tinyformer.nn.layers import FeedForward, gelu_tanh
+from tinyformer.nn.positions import Learned, Position, Sinusoidal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, List, Tuple
+    from typing import Any, Dict, List, Tuple
 
-ACTIVATIONS = {"relu": lambda a: xp.maximum(a, 0), "gelu": lambda a: a * normal_share(a),
-               "gelu_tanh": lambda a: a * tanh_share(a)}
+# The modules that are computed here, each with its own way forward: a subclass, or a `forward` that
+# somebody has put in its place, is left to the model.
+FORWARDS: Dict[Any, Any] = {kind: kind.forward for kind in (
+    DecoderModel, Decoder, Block, MultiHeadAttention, FeedForward, Linear, LayerNorm, Dropout,
+    Embedding, Position, Learned, Sinusoidal)}
+ACTIVATIONS = {F.relu: lambda a: xp.maximum(a, 0), F.gelu: lambda a: a * normal_share(a),
+               gelu_tanh: lambda a: a * tanh_share(a)}
 
 
 def knows(model: Any) -> bool:
-    """Whether a model is of the kind that `Stepper` computes."""
-    return type(model) is DecoderModel and type(model.stack.norm) is LayerNorm and all(
-        type(block) is Block and block.norm == "pre" and block.order == "paper"
-        and type(block.attention) is MultiHeadAttention and block.attention.position is None
-        and type(block.attention_norm) is type(block.feed_forward_norm) is LayerNorm
-        and type(block.feed_forward) is FeedForward
-        and all(type(layer) is Linear for layer in _linears(block))
-        and _linears(block)[0].weight.shape == _linears(block)[2].weight.shape
-        for block in model.stack.blocks)
+    """Whether a model is one that `Stepper` computes, down to the last module."""
+    return type(model) is DecoderModel and all(
+        FORWARDS.get(type(module)) is type(module).forward and "forward" not in vars(module)
+        for _, module in model.named_modules()) and all(map(_knows_block, model.stack.blocks))
 
 
-def _linears(block: Block) -> List[Any]:
-    attention, feed_forward = block.attention, block.feed_forward
-    return [attention.query, attention.key, attention.value, attention.output,
-            feed_forward.inner, feed_forward.outer]
+def _knows_block(block: Any) -> bool:
+    attention = block.attention
+    projections: List[Any] = [attention.query, attention.key, attention.value]
+    return (block.norm == "pre" and block.order == "paper" and attention.position is None
+            and None not in projections and attention.output is not None
+            and len({(part.weight.shape, part.bias is None) for part in projections}) == 1
+            and block.attention_norm.bias is not None is not block.feed_forward_norm.bias
+            and block.feed_forward.function in ACTIVATIONS)
 
 
 class Stepper:
@@ -63,13 +69,14 @@ class Stepper:
         self.output = _map(model.output or model.tokens)
 
     def is_seen(self) -> bool:
-        """Whether somebody looks at values that only the model itself would show."""
-        return current_observer() is not None or any(
+        """Whether the model trains, or somebody looks at values that only it would show."""
+        return self.model.training or current_observer() is not None or any(
             block.notes is not None or block.attention.records is not None
             for block in self.model.stack.blocks)
 
     def __call__(self, ids: List[int], cache: Cache) -> Any:
         """ids (B,), the tokens behind those that the cache remembers -> scores (B, V)."""
+        check_ids(xp.asarray(ids), len(self.model.tokens.weight))
         positions = xp.asarray([[len(cache)]], xp.int64)
         x = self._placed(xp.take_rows(self.model.tokens.weight.data, xp.asarray(ids)), positions)
         cache.follow(positions, None)
@@ -78,7 +85,7 @@ class Stepper:
             mixture = _look(block.attention, affine(normalised(x, *norm)[0], *joint), cache)
             x = x + affine(mixture, *output)
             h = affine(normalised(x, *feed_norm)[0], *inner)
-            x = x + affine(ACTIVATIONS[block.feed_forward.activation](h), *outer)
+            x = x + affine(ACTIVATIONS[block.feed_forward.function](h), *outer)
         return affine(normalised(x, *self.norm)[0], *self.output)
 
     def _placed(self, vectors: Any, positions: Any) -> Any:

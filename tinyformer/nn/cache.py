@@ -50,14 +50,11 @@ class Cache:
     def extend(self, owner: Any, key: Tensor, value: Tensor) -> Pair:
         """The remembered keys and values of an attention with the new ones behind them."""
         if owner in self.pairs:
-            former, rooms = self.pairs[owner], self.rooms.get(owner, (None, None))
-            (room, keys), (other, values) = (
-                laid_behind(old.data, new.data, room)
-                for old, new, room in zip(former, (key, value), rooms))
-            self.rooms[owner] = room, other
-            self.pairs[owner] = wrap(keys), wrap(values)
-        else:
-            self.pairs[owner] = key.detach(), value.detach()
+            grown = [laid_behind(old.data, new.data, room) for old, new, room in zip(
+                self.pairs[owner], (key, value), self.rooms.get(owner, (None, None)))]
+            self.rooms[owner] = grown[0][0], grown[1][0]
+            key, value = (wrap(whole) for _, whole in grown)
+        self.pairs[owner] = key.detach(), value.detach()
         return self.pairs[owner]
 
     def once(self, owner: Any, make: Callable[[], Pair]) -> Pair:
@@ -85,6 +82,7 @@ class Cache:
     def select(self, rows: Sequence[int]) -> None:
         """Go on with these rows of the batch, in this order, some perhaps several times."""
         chosen = xp.asarray(list(rows), xp.int64)
+        self.rooms.clear()
         self.pairs = {owner: (key[chosen], value[chosen])
                       for owner, (key, value) in self.pairs.items()}
         if self.positions is not None and self.positions.shape[0] > 1:

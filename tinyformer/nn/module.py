@@ -34,7 +34,8 @@ class Module:
     training = True
     _ours = False                       # whether `forward` stands in this package
 
-    def __init_subclass__(cls) -> None:
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
         cls._ours = is_own(getattr(cls.forward, "__code__", None))
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:

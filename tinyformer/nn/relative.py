@@ -150,8 +150,9 @@ class Disentangled(Position):
     def score_bias(self, query: Tensor, key: Tensor, query_positions: Any,
                    key_positions: Any) -> Optional[Tensor]:
         """Content to position and position to content: (B, H, T, S)."""
-        position_key, position_query = (self._heads(layer(self.table))
-                                        for layer in (self.position_key, self.position_query))
+        position_key, position_query = (
+            layer(self.table).reshape(2 * self.span, self.n_heads, -1).transpose(0, 1)
+            for layer in (self.position_key, self.position_query))          # (H, 2 span, K)
         dtype = query.data.dtype
         forth = choice(self._classes(query_positions, key_positions), 2 * self.span, dtype)
         back = choice(self._classes(key_positions, query_positions), 2 * self.span, dtype)
@@ -163,10 +164,6 @@ class Disentangled(Position):
         """The class of here - there, clipped to -span ... span - 1: (B, here, there)."""
         apart = -distances(here, there)
         return xp.minimum(xp.maximum(apart, -self.span), self.span - 1) + self.span
-
-    def _heads(self, x: Tensor) -> Tensor:
-        """(2 span, H K) -> (H, 2 span, K)."""
-        return x.reshape(x.shape[0], self.n_heads, -1).transpose(0, 1)
 
     def scale(self, width: int) -> float:
         """1 / sqrt(3 d_k): three products are summed instead of one."""

@@ -38,7 +38,8 @@ class Optimiser:
         self.settings = settings
         self.steps = {name: 0 for name in self.parameters}
         self.memory: Dict[Names, Memory] = {}
-        self.flat: Dict[Names, Tuple[Any, List[Any]]] = {}     # numbers end to end, and their parts
+        # What the last step made: the numbers end to end, their parts, and the versions of these.
+        self.flat: Dict[Names, Tuple[Any, List[Any], List[int]]] = {}
         if not self.parameters:
             raise ValueError("there are no parameters to optimise")
         for setting, value in settings.items():
@@ -68,7 +69,7 @@ class Optimiser:
             parts = parted(moved, parameters)
             for parameter, part in zip(parameters, parts):
                 parameter.data = part
-            self.flat[tuple(names)] = moved, parts
+            self._keep(tuple(names), moved, parts)
 
     def update(self, p: Any, g: Any, memory: Memory, steps: int, lr: float, decay: float) -> Any:
         """The new values of the numbers `p` with the gradients `g`, updated for the `steps`-th
@@ -77,11 +78,22 @@ class Optimiser:
 
     def numbers(self, names: Names) -> Any:
         """The numbers of these parameters end to end: what the last step made, if it is there."""
-        data = [self.parameters[name].data for name in names]
-        flat, parts = self.flat.get(names, (None, ()))
-        if len(parts) == len(data) and all(map(operator.is_, data, parts)):
+        parameters = [self.parameters[name] for name in names]
+        data = [each.data for each in parameters]
+        flat, parts, versions = self.flat.get(names, (None, (), ()))
+        if len(parts) == len(data) and all(map(operator.is_, data, parts)) \
+                and versions == [each.version for each in parameters]:
             return flat
         return xp.concat(data, axis=None)
+
+    def _keep(self, names: Names, flat: Any, parts: List[Any]) -> None:
+        """Keep what a step made, in place of what other steps made of any of these parameters."""
+        self.flat = {others: kept for others, kept in self.flat.items()
+                     if set(others).isdisjoint(names)}
+        self.flat[names] = flat, parts, [self.parameters[name].version for name in names]
+
+    def __getstate__(self) -> Dict[str, Any]:
+        return {**vars(self), "flat": {}}           # a copy has parameters of its own
 
     def remembered(self, names: Names) -> Memory:
         """What is remembered of these parameters, laid end to end: zeros before their first step.
@@ -95,11 +107,15 @@ class Optimiser:
                 del self.memory[others]
                 for name in set(others).difference(names):
                     self.memory[(name,)] = {kind: xp.concat([array], axis=None)
-                                            for kind, array in known[name].items()}
+                                            for kind, array in known.get(name, {}).items()}
             self.memory[names] = {kind: xp.concat([
-                known[name][kind] if name in known else xp.zeros_like(self.parameters[name].data)
+                known.get(name, {}).get(kind, xp.zeros_like(self.parameters[name].data))
                 for name in names], axis=None) for kind in self.memories}
-        return self.memory[names]
+        memory = self.memory[names]
+        for kind in set(self.memories).difference(memory):      # a setting has changed
+            memory[kind] = xp.concat([xp.zeros_like(self.parameters[name].data) for name in names],
+                                     axis=None)
+        return memory
 
     def parted_memory(self) -> Dict[str, Memory]:
         """What is remembered of each parameter, in its shape."""

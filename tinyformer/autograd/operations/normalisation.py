@@ -50,8 +50,7 @@ def layer_norm(x: Tensor, normalized_shape: Union[int, Sequence[int]],
     """
     shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
     x = floats(x)
-    weight = None if weight is None else floats(weight)
-    bias = None if bias is None else floats(bias)
+    weight, bias = (None if each is None else floats(each) for each in (weight, bias))
     _check_shapes(shape, x, weight, bias)
     whole, width = x.data.shape, prod(shape)
     gain, shift = (None if each is None else xp.reshape(each.data, (width,))
