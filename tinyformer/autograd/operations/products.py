@@ -11,7 +11,7 @@ from tinyformer.autograd.tensor import Tensor, record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Optional, Tuple
+    from typing import Any, Optional
 
 
 def matmul(x: Any, y: Any) -> Tensor:
@@ -53,14 +53,6 @@ def affine(rows: Any, w: Any, b: Any) -> Any:
     return y if b is None else y + b
 
 
-@fusible
-def affine_vjp(g: Any, rows: Any, w: Any, wanted: Any) -> Tuple[Any, Any, Any]:
-    """The gradients of X, w and b, G w, G^T X and the sum of the rows of G, each where wanted."""
-    return (xp.matmul(g, w) if wanted[0] else None,
-            xp.matmul(xp.matrix_transpose(g), rows) if wanted[1] else None,
-            xp.sum(g, axis=0) if wanted[2] else None)
-
-
 def linear(x: Tensor, weight: Tensor, bias: Optional[Tensor] = None) -> Tensor:
     """x W^T + b, the affine map of the last axis: x (..., D), weight (F, D), bias (F,) -> (..., F).
 
@@ -83,12 +75,13 @@ def linear(x: Tensor, weight: Tensor, bias: Optional[Tensor] = None) -> Tensor:
     width = w.shape[0]
 
     operands = (x, weight) if bias is None else (x, weight, bias)
-    wanted = (x.requires_grad, weight.requires_grad, bias is not None and bias.requires_grad)
+    wanted = [each.requires_grad for each in operands]
 
     def vjp(g: Any) -> Any:
         """dX, dW and db, as far as they are wanted."""
-        dx, dw, db = affine_vjp(xp.reshape(g, (rows.shape[0], width)), rows, w, wanted)
-        dx = None if dx is None else xp.reshape(dx, leading + (w.shape[1],))
-        return (dx, dw) if bias is None else (dx, dw, db)
+        g = xp.reshape(g, (rows.shape[0], width))
+        dx = xp.reshape(xp.matmul(g, w), leading + (w.shape[1],)) if wanted[0] else None
+        dw = xp.matmul(xp.matrix_transpose(g), rows) if wanted[1] else None
+        return (dx, dw) if bias is None else (dx, dw, xp.sum(g, axis=0) if wanted[2] else None)
 
     return record("linear", xp.reshape(y, leading + (width,)), (operands, vjp))
