@@ -53,8 +53,9 @@ def adam_step(p: Array, g: Array, m: Array, v: Array, keep: float, b1: float, b2
     for i, slope in enumerate(g.values):
         first[i] = b1 * first[i] + c1 * slope
         second[i] = b2 * second[i] + c2 * (slope * slope)
-    moved = [keep * number - scale * first[i] / (sqrt(second[i]) + shift)
-             for i, number in enumerate(p.values)]
+    numbers = p.values if keep == 1 else [keep * number for number in p.values]
+    moved = [number - scale * first[i] / (sqrt(second[i]) + shift)
+             for i, number in enumerate(numbers)]
     return Array(moved, p.shape, "float"), m, v
 
 

@@ -9,7 +9,6 @@ needs, adds into them.
 from __future__ import annotations
 
 from math import prod
-from operator import add
 
 from tinyformer.arrays.pure.array import (Array, Shape, as_shape, asarray, full, is_foreign,
                                           mixed_backends)
@@ -18,7 +17,7 @@ from tinyformer.arrays.pure.layout import (broadcast_shapes, broadcast_to, expan
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Dict, List, Sequence, Tuple
+    from typing import Any, List, Sequence, Tuple
     Group = Tuple[Sequence[int], Shape]  # offsets into the flat list; the axes that they make
 
 
@@ -202,20 +201,13 @@ def _integers(name: str, indices: Any) -> Array:
     array = asarray(indices)
     if array.kind != "int" and (array.size or isinstance(indices, Array)):
         raise IndexError(f"{name}: the indices must be ints, not {array.kind}")
-    return array
+    return Array(array.values, array.shape, "int")
 
 
 def take(x: Any, indices: Any, axis: int) -> Array:
     """The slices of `x` along an axis that integers name; their axes stand in its place."""
-    x, indices, axis = asarray(x), _integers("take", indices), normal_axis(axis, x.ndim)
-    length, width = x.shape[axis], prod(x.shape[axis + 1:])
-    places = [number * width for number in _within(indices.values, length, axis)]
-    values: List[Any] = []
-    for block in range(prod(x.shape[:axis])):
-        start = block * length * width
-        for place in places:
-            values += x.values[start + place:start + place + width]
-    return Array(values, x.shape[:axis] + indices.shape + x.shape[axis + 1:], x.kind)
+    x, indices = asarray(x), _integers("take", indices)
+    return getitem(x, (slice(None),) * normal_axis(axis, x.ndim) + (indices,))
 
 
 def take_rows(table: Any, ids: Any) -> Array:
@@ -232,16 +224,7 @@ def scatter_add_rows(n_rows: int, ids: Any, rows: Any) -> Array:
     if rows.shape[:ids.ndim] != ids.shape or rows.kind == "bool":
         raise (TypeError if rows.kind == "bool" else ValueError)(
             f"scatter_add_rows: ids {ids.shape} do not fit {rows.kind} rows {rows.shape}")
-    width = prod(rows.shape[ids.ndim:])
-    sums: Dict[int, List[Any]] = {}
-    for place, number in enumerate(_within(ids.values, n_rows, axis=0)):
-        row = rows.values[place * width:(place + 1) * width]
-        sums[number] = list(map(add, sums[number], row)) if number in sums else row
-    zero = full((width,), 0, rows.kind).values
-    values: List[Any] = []
-    for number in range(n_rows):
-        values += sums.get(number, zero)
-    return Array(values, (n_rows,) + rows.shape[ids.ndim:], rows.kind)
+    return scatter_add((n_rows,) + rows.shape[ids.ndim:], ids, rows)
 
 
 def take_along_axis(x: Any, indices: Any, axis: int = -1) -> Array:

@@ -124,16 +124,21 @@ def broadcast_to(x: Any, shape: Any) -> Array:
 def permute_dims(x: Any, axes: Sequence[int]) -> Array:
     """Axis `axes[i]` of `x` becomes axis i of the result."""
     x = asarray(x)
-    if len(axes) != x.ndim:
-        raise ValueError(f"permute_dims: {tuple(axes)} does not name each of {x.ndim} axes once")
-    order = tuple(normal_axis(axis, x.ndim) for axis in axes)
-    if len(set(order)) != x.ndim:
-        raise ValueError(f"permute_dims: {tuple(axes)} names an axis twice")
-    shape = tuple(x.shape[axis] for axis in order)
-    if order == (1, 0):
-        return Array(list(chain.from_iterable(columns_of(x.values, x.shape[1]))), shape, x.kind)
-    strides = strides_of(x.shape)
-    return Array(gather(x.values, 0, shape, tuple(strides[axis] for axis in order)), shape, x.kind)
+    shape, strides = permuted(x.shape, tuple(axes))
+    if len(shape) == 2 and strides[0] == 1:
+        return Array(list(chain.from_iterable(columns_of(x.values, shape[0]))), shape, x.kind)
+    return Array(gather(x.values, 0, shape, strides), shape, x.kind)
+
+
+@lru_cache(maxsize=None)
+def permuted(shape: Shape, axes: Tuple[int, ...]) -> Tuple[Shape, Tuple[int, ...]]:
+    """The lengths and the strides of an array of `shape` in another order of its axes."""
+    ndim = len(shape)
+    order = [normal_axis(axis, ndim) for axis in axes] if len(axes) == ndim else []
+    if sorted(order) != list(range(ndim)):
+        raise ValueError(f"permute_dims: {axes} does not name each of {ndim} axes once")
+    strides = strides_of(shape)
+    return tuple(shape[axis] for axis in order), tuple(strides[axis] for axis in order)
 
 
 def rows_of(values: List[Any], width: int) -> List[List[Any]]:
@@ -162,7 +167,7 @@ def reshape(x: Any, shape: Any) -> Array:
         if shape.count(-1) > 1 or known <= 0 or x.size % known:
             raise ValueError(f"reshape: {x.size} elements, shape {x.shape}, do not fit {shape}")
         shape = tuple(x.size // known if length == -1 else length for length in shape)
-    if prod(shape) != x.size or any(length < 0 for length in shape):
+    if prod(shape) != len(x.values) or min(shape, default=0) < 0:
         raise ValueError(f"reshape: {x.size} elements, shape {x.shape}, do not fit {shape}")
     return Array(x.values, shape, x.kind)
 
@@ -199,8 +204,8 @@ def concat(arrays: Sequence[Any], axis: Optional[int] = 0) -> Array:
         raise ValueError("concat: arrays without axes cannot be concatenated, stack joins them")
     axis = normal_axis(axis or 0, first.ndim)
     for array in arrays:
-        if array.ndim != first.ndim or any(
-                p != q for i, (p, q) in enumerate(zip(array.shape, first.shape)) if i != axis):
+        if array.shape[:axis] != first.shape[:axis] \
+                or array.shape[axis + 1:] != first.shape[axis + 1:]:
             raise ValueError(f"concat: shapes {first.shape} and {array.shape} differ in another "
                              f"axis than {axis}")
     kind = reduce(partial(common_kind, "concat"), [array.kind for array in arrays])
