@@ -133,13 +133,13 @@ def test_the_same_text_with_and_without_the_cache(positions, temperature, decode
 
 def test_the_cache_is_used_and_each_token_is_computed_once(decoder, backend, monkeypatch):
     net, widths = decoder(), []
-    forward = type(net).forward
+    sound = type(net).scores
 
-    def watched(self, ids, mask=None, *, seen=None, cache=None):
-        widths.append(len(ids[0]))
-        return forward(self, ids, mask, seen=seen, cache=cache)
+    def watched(self, vectors, mask=None, *, seen=None, cache=None):
+        widths.append(vectors.shape[1])
+        return sound(self, vectors, mask, seen=seen, cache=cache)
 
-    monkeypatch.setattr(type(net), "forward", watched)
+    monkeypatch.setattr(type(net), "scores", watched)
     generate(net, [1, 2, 3], 4)
     assert widths == [3]                        # and then the steps of `stepping`
     del widths[:]
