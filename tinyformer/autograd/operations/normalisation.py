@@ -50,11 +50,11 @@ def layer_norm(x: Tensor, normalized_shape: Union[int, Sequence[int]],
     """
     shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
     x = floats(x)
-    weight, bias = (None if each is None else floats(each) for each in (weight, bias))
+    weight, bias = [None if each is None else floats(each) for each in (weight, bias)]
     _check_shapes(shape, x, weight, bias)
     whole, width = x.data.shape, prod(shape)
-    gain, shift = (None if each is None else xp.reshape(each.data, (width,))
-                   for each in (weight, bias))
+    gain, shift = [None if each is None else xp.reshape(each.data, (width,))
+                   for each in (weight, bias)]
     y, normal, deviation = normalised(xp.reshape(x.data, (-1, width)), gain, shift, eps)
     operands = tuple(each for each in (x, weight, bias) if each is not None)
 
