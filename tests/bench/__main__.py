@@ -2,7 +2,7 @@
 
 Each figure is a median with its least and largest value; what is compared takes turns. PyTorch and
 NumPy are measured where they are installed; nothing is installed unless --setup asks for it.
-All of it takes about ten minutes on two cores.
+All of it takes about a quarter of an hour on two cores.
 """
 
 from __future__ import annotations
