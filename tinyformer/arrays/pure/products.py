@@ -2,9 +2,9 @@
 
 `dots` is the hot loop of the whole pure engine, and the one place where the interpreter matters.
 Measured per multiply-add: 11 to 17 ns for `math.sumprod` (CPython 3.12 and later), 24 to 40 ns for
-`sum(map(mul, ...))`, 59 to 123 ns for index loops, which take 1.3 ns on PyPy. A call for each
-element is dear when the rows are short, as the heads of a small model are: up to `SHORT` elements
-the sum is written out, which takes 16 to 36 ns whatever the length.
+`sum(map(mul, ...))`, 59 to 123 ns for index loops, which take 1.4 to 9 ns on PyPy. A call or a loop
+for each element is dear when the rows are short, as the heads of a small model are: up to `SHORT`
+elements the sum is written out, which takes 16 to 36 ns whatever the length, and 1.3 ns on PyPy.
 
 PyPy compiles what it has run 1,000 to 1,600 times, and lowers its counts whenever much memory was
 used. A training step runs most of its lines only a few times: after 700 steps of a small model only
@@ -30,15 +30,10 @@ if TYPE_CHECKING:
     Matrix = List[List[Any]]
     Reading = Callable[[List[Any], int], Matrix]
 
-if hasattr(math, "sumprod"):
-    SHORT = 15                 # up to this length of the rows the sum is written out
-    _sumprod = getattr(math, "sumprod")
+PYPY = sys.implementation.name == "pypy"
 
-    def _long_dots(rows: Matrix, columns: Matrix) -> List[Any]:
-        return [_sumprod(row, column) for row in rows for column in columns]
-
-elif sys.implementation.name == "pypy":
-    SHORT = 0
+if PYPY:
+    SHORT = 256                # up to this length of the rows the sum is written out
     if os.environ.get("TINYFORMER_PYPY_JIT") != "0":
         import pypyjit  # type: ignore[import-not-found]
         pypyjit.set_param("decay=0,threshold=400,function_threshold=400,trace_eagerness=100")
@@ -53,6 +48,13 @@ elif sys.implementation.name == "pypy":
                 out.append(total)
         return out
 
+elif hasattr(math, "sumprod"):
+    SHORT = 15
+    _sumprod = getattr(math, "sumprod")
+
+    def _long_dots(rows: Matrix, columns: Matrix) -> List[Any]:
+        return [_sumprod(row, column) for row in rows for column in columns]
+
 else:
     SHORT = 127 if sys.version_info >= (3, 11) else 40     # 127: two rows are below 256 names
 
@@ -62,9 +64,14 @@ else:
 
 @lru_cache(maxsize=None)
 def _short_dots(length: int) -> Callable[[Matrix, Matrix], List[Any]]:
-    """`dots` for rows of one length: [a0*b0+a1*b1 for a0,a1, in rows for b0,b1, in columns]."""
+    """`dots` for rows of one length: [a0*b0+a1*b1 for a0,a1, in rows for b0,b1, in columns].
+
+    PyPy is faster with indices: [a[0]*b[0]+a[1]*b[1] for a in rows for b in columns].
+    """
     row, column = ("".join(f"{letter}{k}," for k in range(length)) for letter in "ab")
     total = "+".join(f"a{k}*b{k}" for k in range(length))
+    if PYPY:
+        row, column, total = "a", "b", "+".join(f"a[{k}]*b[{k}]" for k in range(length))
     function: Callable[[Matrix, Matrix], List[Any]] = eval(
         f"lambda rows, columns: [{total} for {row} in rows for {column} in columns]")
     return function
