@@ -26,7 +26,8 @@ from tinyformer.arrays.pure.layout import broadcast_shapes, columns_of, expand, 
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable, List
+    from typing import Any, Callable, List, Tuple
+    from tinyformer.arrays.pure.array import Shape
     Matrix = List[List[Any]]
     Reading = Callable[[List[Any], int], Matrix]
 
@@ -92,16 +93,8 @@ def matmul(x: Any, y: Any) -> Array:
     "and". Raises ValueError for axes that do not fit.
     """
     x, y = asarray(x), asarray(y)
-    if not x.shape or not y.shape:
-        raise ValueError(f"matmul: needs at least one axis on each side, the shapes are {x.shape} "
-                         f"and {y.shape}; to multiply by a number use *")
-    left = x.shape if x.ndim > 1 else (1,) + x.shape
-    right = y.shape if y.ndim > 1 else y.shape + (1,)
-    if left[-1] != right[-2]:
-        raise ValueError(f"matmul: shapes {x.shape} and {y.shape} do not fit: {left[-1]} columns "
-                         f"on the left, {right[-2]} rows on the right")
+    left, right, shape, kept = fitted(x.shape, y.shape)
     kind = common_kind("matmul", x.kind, y.kind)
-    shape = broadcast_shapes("matmul", left[:-2], right[:-2]) + (left[-2], right[-1])
     if not left[-1] * prod(shape):
         values = convert([0], kind) * prod(shape)
     elif right[:-2] == (1,) * len(right[:-2]):       # one matrix on the right serves all rows
@@ -110,8 +103,23 @@ def matmul(x: Any, y: Any) -> Array:
         first, second = shape[:-2] + left[-2:], shape[:-2] + right[-2:]
         values = paired(Array(expand(x.values, left, first), first, kind),
                         Array(expand(y.values, right, second), second, kind)).values
-    kept = shape[:-2] + (() if x.ndim == 1 else shape[-2:-1]) + (() if y.ndim == 1 else shape[-1:])
     return Array(convert(values, "bool") if kind == "bool" else values, kept, kind)
+
+
+@lru_cache(maxsize=None)
+def fitted(one: Shape, other: Shape) -> Tuple[Shape, Shape, Shape, Shape]:
+    """Two shapes with the axes that a row or a column lacks, the shape of their product, and that
+    shape without these axes."""
+    if not one or not other:
+        raise ValueError(f"matmul: needs at least one axis on each side, the shapes are {one} and "
+                         f"{other}; to multiply by a number use *")
+    left, right = (1,) * (len(one) == 1) + one, other + (1,) * (len(other) == 1)
+    if left[-1] != right[-2]:
+        raise ValueError(f"matmul: shapes {one} and {other} do not fit: {left[-1]} columns on the "
+                         f"left, {right[-2]} rows on the right")
+    leading = broadcast_shapes("matmul", left[:-2], right[:-2])
+    ends = (left[-2:-1] if len(one) > 1 else ()) + (right[-1:] if len(other) > 1 else ())
+    return left, right, leading + (left[-2], right[-1]), leading + ends
 
 
 def paired(x: Array, y: Array, left: Reading = rows_of, right: Reading = columns_of) -> Array:
