@@ -191,10 +191,9 @@ def future(length: int) -> Any:
                       for query in range(length)])
 
 
-def tensor_loss(p: Dict[str, Any], document: List[int], layers: int) -> Any:
-    """The same loss with one operation per array, for a batch of one document."""
-    ids, targets = [document[:-1]], [document[1:]]
-    norm, length = rms_norm_of_arrays, len(document) - 1
+def tensor_loss(p: Dict[str, Any], ids: Any, targets: Any, layers: int) -> Any:
+    """The same loss with one operation per array: ids (1, T), targets (1, T)."""
+    norm, length = rms_norm_of_arrays, ids.shape[1]
     x = norm(F.embedding(ids, p["tokens"]) + p["positions"][:length])
     for layer in range(layers):
         h = norm(x)
@@ -236,10 +235,11 @@ def tensor_step(width: int = 16, layers: int = 1,
     from tinyformer.training.optimisers import Adam
     tf.manual_seed(0)
     p = {name: Parameter(rows) for name, rows in weights(width, layers).items()}
-    optimiser, names, steps = Adam(p.items(), lr=0.001), documents(tokens), [0]
+    optimiser, steps = Adam(p.items(), lr=0.001), [0]
+    pairs = [(tf.tensor([each[:-1]]), tf.tensor([each[1:]])) for each in documents(tokens)]
 
     def step() -> float:
-        loss = tensor_loss(p, names[steps[0] % len(names)], layers)
+        loss = tensor_loss(p, *pairs[steps[0] % len(pairs)], layers)
         loss.backward()
         optimiser.step()
         optimiser.zero_grad()
