@@ -37,7 +37,7 @@ STANDARD = getattr(sys, "stdlib_module_names", frozenset((      # Python 3.9 has
     "sys sysconfig tempfile termios textwrap threading time timeit token tokenize traceback "
     "tracemalloc tty types typing unicodedata unittest urllib uuid warnings weakref webbrowser "
     "xml zipfile zlib"
-).split())) | {"pypyjit"}               # PyPy's own
+).split()))
 
 
 def imports(path: str, source: str) -> Iterator[Tuple[str, int]]:

@@ -8,14 +8,14 @@ elements the sum is written out, which takes 16 to 36 ns whatever the length, an
 
 PyPy compiles what it has run 1,000 to 1,600 times, and lowers its counts whenever much memory was
 used. A training step runs most of its lines only a few times: after 700 steps of a small model only
-half of them were compiled. So it is told to compile sooner and not to forget, which holds for the
-whole process; set TINYFORMER_PYPY_JIT=0 to leave it as it is.
+half of them were compiled. Whoever starts PyPy can tell it to compile sooner and not to forget:
+
+    pypy3 --jit decay=0,threshold=400,function_threshold=400,trace_eagerness=100 ...
 """
 
 from __future__ import annotations
 
 import math
-import os
 import sys
 from functools import lru_cache
 from math import prod
@@ -35,9 +35,6 @@ PYPY = sys.implementation.name == "pypy"
 
 if PYPY:
     SHORT = 256                # up to this length of the rows the sum is written out
-    if os.environ.get("TINYFORMER_PYPY_JIT") != "0":
-        import pypyjit  # type: ignore[import-not-found]
-        pypyjit.set_param("decay=0,threshold=400,function_threshold=400,trace_eagerness=100")
 
     def _long_dots(rows: Matrix, columns: Matrix) -> List[Any]:
         out = []
