@@ -144,6 +144,7 @@ def fusible(plain: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(plain)
     def computed(*operands: Any) -> Any:
+        """The backend's body where it has one that takes these operands, else the plain one."""
         body = xp.fused.get(name)
         try:
             result = NotImplemented if body is None else body(*operands)

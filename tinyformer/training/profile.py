@@ -127,6 +127,7 @@ class Profile:
         """`function` on its account; all that happens inside, too, if it is a `whole`."""
 
         def on_account(*arguments: Any, **options: Any) -> Any:
+            """The call, on the account that is opened for it and closed behind it."""
             if self.elsewhere():
                 return function(*arguments, **options)
             self.calls[account] += 1
@@ -143,6 +144,7 @@ class Profile:
         """`record`, with which the forward part of an operation ends; its way back is timed."""
 
         def on_account(name: str, data: Any, *edges: Any, **options: Any) -> Any:
+            """The recording on the account of the graph, each way back on that of the operation."""
             if self.elsewhere():
                 return record(name, data, *edges, **options)
             account, back, former = (name, FORWARD), (name, BACKWARD), self.account
@@ -162,6 +164,7 @@ class Profile:
         """A matrix product: its time is noted beside the accounts, for the one that is open."""
 
         def timed(*arguments: Any, **options: Any) -> Any:
+            """The product; within another one, or in another thread, it is not counted."""
             if self.multiplying or get_ident() != self.thread:
                 return matmul(*arguments, **options)
             self.multiplying, begun = True, self.clock()

@@ -27,6 +27,7 @@ def of_floats(body: Callable[..., Any]) -> Callable[..., Any]:
     raises an error for where IEEE 754 has an inf or a nan."""
     @wraps(body)
     def computed(*operands: Any) -> Any:
+        """The body, or NotImplemented for what is left to the plain computation."""
         for each in operands:
             if type(each) is Array and each.kind == "exact":
                 return NotImplemented

@@ -36,6 +36,7 @@ def plan(shape: Shape, axis: Axes, keepdims: bool) -> Tuple[Callable[..., Any], 
                  if keepdims or each in kept)
 
     def runs(values: List[Any]) -> List[List[Any]]:
+        """The elements of a flat list that are reduced to one, for each element of the result."""
         if kept and axes + kept == tuple(range(ndim)):               # the first axes
             return [values[j::count] for j in range(count)]
         if kept + axes != tuple(range(ndim)):
