@@ -4,10 +4,10 @@ import random
 import xml.etree.ElementTree as ElementTree
 
 import pytest
+from words_in_place import SPACE, assert_words_in_place
 
 from tinyformer.pictures import Bar, bars
 
-SPACE = "{http://www.w3.org/2000/svg}"
 GROUPS = [("small", [Bar("theirs", 1.0), Bar("ours", 0.5, (0.4, 0.8))]),
           ("large", [Bar("theirs", 2.0), Bar("ours", 0.0)])]
 
@@ -55,15 +55,6 @@ def test_words_and_values_are_there():
     assert {"a <t>", "small", "large", "theirs", "ours", "1.0", "0.5", "seconds", "n"} <= words
 
 
-def boxes(picture):
-    """The rectangle that each text takes, with the widest plausible letters (0.6 em)."""
-    for node in nodes(picture, "text"):
-        words, size = node.text or "", 15 if "tf-title" in node.get("class") else 12
-        x, y, width = number(node, "x"), number(node, "y"), 0.6 * size * len(words)
-        x -= {"middle": width / 2, "end": width, None: 0}[node.get("text-anchor")]
-        yield words, x, y - 0.8 * size, x + width, y + 0.2 * size
-
-
 def test_no_words_overlap_or_leave_the_picture():
     draw = random.Random(3)
     for _ in range(40):
@@ -76,11 +67,7 @@ def test_no_words_overlap_or_leave_the_picture():
                     else None) for place, value in enumerate(values)]))
         picture = bars(groups, title="a title", x_label="milliseconds", note="a note",
                        width=draw.randint(480, 900))
-        placed = list(boxes(picture))
-        for i, (words, x0, y0, x1, y1) in enumerate(placed):
-            assert 0 <= x0 and x1 <= picture.width + 1 and 0 <= y0 and y1 <= picture.height, words
-            for other, u0, v0, u1, v1 in placed[:i]:
-                assert max(u0 - x1, x0 - u1, v0 - y1, y0 - v1) >= -0.1, (words, other)
+        assert_words_in_place(picture, picture.width, picture.height)
 
 
 def test_what_cannot_be_a_bar_is_refused():

@@ -6,11 +6,11 @@ import re
 import xml.etree.ElementTree as ElementTree
 
 import pytest
+from words_in_place import SPACE, assert_words_in_place
 
 from tinyformer.pictures import Line, line_chart
 from tinyformer.pictures.charts import LINE_HEIGHT, nudge
 
-SPACE = "{http://www.w3.org/2000/svg}"
 FLOORS = [("uniform", 6.93), ("unigram", 5.0), ("bigram", 3.22), ("trigram", 3.32)]
 TRAINING = Line("training", [(step, 3 + 4 * math.exp(-step / 20)) for step in range(1, 101)])
 
@@ -86,16 +86,6 @@ def test_a_long_run_makes_no_large_file_and_loses_no_spike():
     assert max(y for _, y in curve) == pytest.approx(bottom - air, abs=0.5)
 
 
-def boxes(picture):
-    """The rectangle that each text takes, with the widest plausible letters (0.6 em)."""
-    for node in parse(picture).iter(f"{SPACE}text"):
-        words = node.text or ""
-        size = 15 if "tf-title" in node.get("class") else 12
-        x, y, width = float(node.get("x")), float(node.get("y")), 0.6 * size * len(words)
-        x -= {"middle": width / 2, "end": width, None: 0}[node.get("text-anchor")]
-        yield words, x, y - 0.8 * size, x + width, y + 0.2 * size
-
-
 def test_no_words_overlap_or_leave_the_picture():
     draw = random.Random(1)
     for trial in range(60):
@@ -106,12 +96,7 @@ def test_no_words_overlap_or_leave_the_picture():
         width, height = draw.randint(480, 900), draw.randint(300, 600)
         picture = line_chart(lines, title="a title", x_label="step", y_label="nats per token",
                              levels=levels, log_x=bool(trial % 2), width=width, height=height)
-        placed = list(boxes(picture))
-        for i, (words, x0, y0, x1, y1) in enumerate(placed):
-            assert 0 <= x0 and x1 <= width + 1 and 0 <= y0 and y1 <= height, words
-            for other, u0, v0, u1, v1 in placed[:i]:
-                apart = max(u0 - x1, x0 - u1, v0 - y1, y0 - v1)
-                assert apart >= -0.1, (words, other)
+        assert_words_in_place(picture, width, height)
 
 
 def test_nudging_keeps_order_gap_and_bounds_and_moves_nothing_without_need():
