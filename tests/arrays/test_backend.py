@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import importlib.util
+import math
 import os
 import subprocess
 import sys
@@ -245,3 +246,33 @@ def test_no_function_changes_its_operands(backend: str) -> None:
     xp.with_item(x, 0, 9.0)
     xp.concat([x, x])
     assert x.tolist() == before and all(hasattr(xp, name) for name in NAMES)
+
+
+def test_reductions_of_many_numbers(backend: str) -> None:
+    """Above some thousand numbers NumPy's are done in another way: every axis, and nan."""
+    shape = (7, 30, 40)
+    flat = [((place * 7919) % 8423) / 8423 - 0.5 for place in range(7 * 30 * 40)]
+    with set_default_dtype("float64"):
+        x = xp.reshape(xp.asarray(flat), shape)
+        rows = [flat[start:start + 40] for start in range(0, len(flat), 40)]
+        for keepdims, wanted in ((False, (7, 30)), (True, (7, 30, 1))):
+            for reduce, builtin in ((xp.max, max), (xp.sum, sum)):
+                found = reduce(x, axis=-1, keepdims=keepdims)
+                assert tuple(found.shape) == wanted
+                assert xp.reshape(found, (-1,)).tolist() == pytest.approx(
+                    [builtin(row) for row in rows], abs=1e-12)
+        columns = [flat[start::1200] for start in range(1200)]
+        for axis, kept in ((0, (1, 30, 40)), ((0, 1), (1, 1, 40))):
+            found = xp.sum(x, axis=axis, keepdims=True)
+            assert tuple(found.shape) == kept
+        assert xp.reshape(xp.sum(x, axis=0), (-1,)).tolist() == pytest.approx(
+            [sum(column) for column in columns], abs=1e-12)
+        flat[4321] = math.nan
+        found = xp.max(xp.reshape(xp.asarray(flat), shape), axis=-1).tolist()
+    assert [math.isnan(each) for row in found for each in row].index(True) == 4321 // 40
+
+
+@pytest.mark.parametrize("wrong", [3, -4])
+def test_a_row_that_is_not_there_is_named(backend: str, wrong: int) -> None:
+    with pytest.raises(IndexError, match=f"index {wrong} is out of bounds for axis 0 of length 3"):
+        xp.scatter_add_rows(3, xp.asarray([0, wrong]), xp.ones((2, 2)))

@@ -182,3 +182,16 @@ def test_a_model_that_takes_no_cache_is_computed_plainly(backend):
             raise NotImplementedError
 
     assert isinstance(scorer(Model()), Plain)
+
+
+def test_chosen_rows_leave_the_former_room(decoder, backend):
+    """Memory that the keys of other rows have grown into is not held on to."""
+    with set_default_dtype("float64"), no_grad():
+        net = decoder().eval()
+        scores = Cached(net)
+        for texts in ([[1], [2]], [[1, 3], [2, 4]], [[1, 3, 5], [2, 4, 6]]):
+            scores(texts)
+        scores.select([1, 1])
+        assert not scores.cache.rooms
+        texts = [[2, 4, 6, 1], [2, 4, 6, 0]]
+        assert apart(scores(texts), Plain(net)(texts)) < 1e-10
