@@ -13,14 +13,15 @@ import builtins
 from math import fsum
 
 from tinyformer.arrays.numpy_backend import (
-    abs, arange, divide, einsum, empty, erf, exp, float32, log, matmul, max, maximum, minimum,
-    multiply, sqrt, square, subtract, sum, unit, zeros)
+    abs, arange, divide, einsum, empty, erf, exp, float32, greater, log, matmul, max, maximum,
+    multiply, scalars, sqrt, square, subtract, sum, unit, zeros)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable, Dict, Iterator, Tuple
 
 PIECE = 1 << 17             # numbers: half a megabyte of float32, so that a few fit the cache
+SHORT = 1 << 12             # numbers: so few are computed as fast as a function is called
 LOWEST = -1e30              # as in `attention_weights`
 
 
@@ -64,20 +65,33 @@ CUBIC = TWICE * 0.044715
 
 
 def _gelu_tanh(a: Any, y: Any, slope: Any) -> None:
+    one, twice, cubic, steep = scalars(a.dtype, 1, TWICE, -CUBIC, 3 * CUBIC)
     square(a, out=slope)
-    p = slope * -CUBIC
-    p -= TWICE
+    p = slope * cubic
+    p -= twice
     p *= a
     exp(p, out=p)
-    p += 1
-    divide(1, p, out=p)
+    p += one
+    divide(one, p, out=p)
     multiply(a, p, out=y)
-    slope *= 3 * CUBIC
-    slope += TWICE
-    rest = 1 - p
+    slope *= steep
+    slope += twice
+    rest = one - p
     rest *= y
     slope *= rest
     slope += p
+
+
+def tanh_share(a: Any) -> Any:
+    """`operations.elementwise.tanh_share`."""
+    one, twice, cubic = scalars(a.dtype, 1, TWICE, -CUBIC)
+    p = a * a
+    p *= cubic
+    p -= twice
+    p *= a
+    exp(p, out=p)
+    p += one
+    return divide(one, p, out=p)
 
 
 def _gelu_exact(a: Any, y: Any, slope: Any) -> None:
@@ -96,51 +110,49 @@ def _gelu_exact(a: Any, y: Any, slope: Any) -> None:
     multiply(a, below, out=y)
 
 
-# Q(u) e^(u^2/2) = t (c0 + t (c1 + ...)) with t = 1 / (1 + 0.28 u), in the manner of Hastings, 1955:
+# Q(u) e^(u^2/2) = t (c1 + t (c2 + ...)) with t = 1 / (u + 25/7), in the manner of Hastings, 1955:
 # the coefficients make the largest error of Q for u >= 0 least, 1e-8, by weighted least squares.
-NEAR = 0.28
-TAIL = (0.116520855, 0.067496268, 0.268911389, -0.236995012, 0.38987497, -0.105808479)
+FAR = 25 / 7
+TAIL = (0.416145911, 0.860921786, 12.249972167, -38.557341342, 226.534941031, -219.569636745)
 
 
 def _gelu_single(a: Any, y: Any, slope: Any) -> None:
     """GELU to the precision of float32, from the upper tail Q(u) = 1 - Phi(u) at u = |a|.
 
-    a Phi(a) = max(a, 0) - u Q(u) on either side of 0. The slope is 1 + w for a > 0 and -w else,
-    with w = u phi(u) - Q(u). One exponential serves both Q and phi.
+    With h = 1 for a > 0 and 0 else, Phi(a) = h - (2 h - 1) Q(u) on either side of 0. One
+    exponential serves both Q and phi.
     """
-    u = minimum(abs(a), 40)         # where Q is 0, and infinity times it would not be
-    t = u * NEAR
-    t += 1
-    divide(1, t, out=t)
-    q = t * TAIL[-1]
-    for coefficient in TAIL[-2::-1]:
-        q += coefficient
+    zero, one, two, less, far, density, *tail = scalars(
+        a.dtype, 0, 1, 2, -0.5, FAR, DENSITY, *TAIL)
+    t = abs(a)
+    t += far
+    divide(one, t, out=t)
+    q = t * tail.pop()
+    while tail:
+        q += tail.pop()
         q *= t
     square(a, out=slope)
-    slope *= -0.5
+    slope *= less
     exp(slope, out=slope)
     q *= slope
-    slope *= u
-    slope *= DENSITY
-    slope -= q
-    u *= q
-    maximum(a, 0, out=y)
-    y -= u
-    above = multiply(a > 0, 2, out=t, dtype=float32)
-    above -= 1
-    slope *= above
-    above += 1
-    above *= 0.5
-    slope += above
+    below = greater(a, zero, out=y, casting="unsafe")
+    side = multiply(below, two, out=t)
+    side -= one
+    q *= side
+    below -= q
+    slope *= density
+    slope *= a
+    slope += below
+    y *= a
 
 
 def normalised(rows: Any, gain: Any, shift: Any, eps: float) -> Tuple[Any, Any, Any]:
     """`operations.normalisation.normalised`; the sums of rows are products with ones."""
-    if len(rows) == 1:
-        return _normalised_row(rows, gain, shift, eps)
+    if rows.size < SHORT:
+        return _short_normalised(rows, gain, shift, eps)
     y, normal = empty(rows.shape, rows.dtype), empty(rows.shape, rows.dtype)
-    deviation, width = empty((len(rows), 1), rows.dtype), rows.shape[1]
-    ones = unit(width, rows.dtype).reshape(width, 1)
+    deviation, ones = empty((len(rows), 1), rows.dtype), unit(rows.shape[1], rows.dtype)[:, None]
+    width, eps = scalars(rows.dtype, rows.shape[1], eps)
     for part in pieces(*rows.shape):
         x, centred, out, variance = rows[part], normal[part], y[part], deviation[part]
         mean = matmul(x, ones, out=variance)
@@ -158,17 +170,20 @@ def normalised(rows: Any, gain: Any, shift: Any, eps: float) -> Tuple[Any, Any, 
     return y, normal, deviation
 
 
-def _normalised_row(rows: Any, gain: Any, shift: Any, eps: float) -> Tuple[Any, Any, Any]:
-    """The same for a single row, as text is written: its sums are numbers, and come without calls
-    of functions on arrays."""
-    width = rows.shape[1]
-    centred = rows - rows[0].dot(unit(width, rows.dtype)) / width
-    deviation = sqrt(centred[0].dot(centred[0]) / width + eps)
-    centred /= deviation
-    y = centred * (1 if gain is None else gain)
-    if shift is not None:
-        y += shift
-    return y, centred, deviation.reshape(1, 1)
+def _short_normalised(rows: Any, gain: Any, shift: Any, eps: float) -> Tuple[Any, Any, Any]:
+    """The same for few numbers, as when text is written: most of the time is that of the calls."""
+    ones = unit(rows.shape[1], rows.dtype)[:, None]
+    width, eps = scalars(rows.dtype, rows.shape[1], eps)
+    mean = matmul(rows, ones)
+    mean /= width
+    normal = rows - mean
+    deviation = matmul(normal * normal, ones)
+    deviation /= width
+    deviation += eps
+    sqrt(deviation, out=deviation)
+    normal /= deviation
+    y = normal if gain is None else normal * gain
+    return y if shift is None else y + shift, normal, deviation
 
 
 def layer_norm_vjp(g: Any, normal: Any, deviation: Any, gain: Any) -> Tuple[Any, Any, Any]:
@@ -224,11 +239,12 @@ def _laid(shape: Tuple[int, ...], dtype: Any) -> Any:
 
 def attention_weights(scores: Any) -> Any:
     """`operations.attention.attention_weights`."""
+    lowest, one = scalars(scores.dtype, LOWEST, 1)
     largest = max(scores, -1, True)
-    weights = scores - maximum(largest, LOWEST, out=largest)
+    weights = scores - maximum(largest, lowest, out=largest)
     exp(weights, out=weights)
     total = sum(weights, -1, True)
-    weights /= maximum(total, 1, out=total)
+    weights /= maximum(total, one, out=total)
     return weights
 
 
@@ -242,15 +258,16 @@ def attend(q: Any, k: Any, v: Any, added: Any, factors: Any) -> Any:
         return NotImplemented
     weights = empty((*q.shape[:3], k.shape[2]), q.dtype)
     mixture = _laid((*q.shape[:3], v.shape[3]), q.dtype)
+    lowest, one = scalars(q.dtype, LOWEST, 1)
     for part in _cuts(q, k):
         scores = matmul(q[part], k[part].swapaxes(2, 3), out=weights[part])
         if added is not None:
             scores += _stretched(added, part)
         largest = max(scores, -1, True)
-        scores -= maximum(largest, LOWEST, out=largest)
+        scores -= maximum(largest, lowest, out=largest)
         exp(scores, out=scores)
         total = sum(scores, -1, True)
-        scores /= maximum(total, 1, out=total)
+        scores /= maximum(total, one, out=total)
         matmul(scores if factors is None else scores * factors[part], v[part], out=mixture[part])
     return weights, mixture
 
@@ -306,10 +323,9 @@ def surprise(rows: Any, classes: Any, smoothing: float) -> Tuple[Any, Any]:
     """`operations.probabilities.surprise`."""
     losses, p = empty((len(rows), 1), rows.dtype), empty(rows.shape, rows.dtype)
     for part in pieces(*rows.shape):
-        z, chosen = p[part], classes[part, 0]
+        z, out = p[part], losses[part]
         subtract(rows[part], max(rows[part], -1, True), out=z)
-        out = losses[part]
-        multiply(z[arange(len(z)), chosen], smoothing - 1, out=out[:, 0])
+        multiply(z.reshape(-1).take(_places(z, classes[part])), smoothing - 1, out=out)
         if smoothing:
             out -= sum(z, -1, True) * (smoothing / z.shape[1])
         exp(z, out=z)
@@ -324,21 +340,27 @@ def surprise_vjp(g: Any, p: Any, classes: Any, smoothing: float) -> Any:
     gradient = p * g
     if smoothing:
         gradient -= g * (smoothing / p.shape[1])
-    gradient[arange(len(p)), classes[:, 0]] -= g[:, 0] * (1 - smoothing)
+    gradient.reshape(-1)[_places(p, classes)] -= g * (1 - smoothing)
     return gradient
+
+
+def _places(rows: Any, classes: Any) -> Any:
+    """Where the classes (N, 1) of the rows (N, V) stand among all their numbers."""
+    return classes + arange(0, rows.size, rows.shape[1]).reshape(-1, 1)
 
 
 def adam_step(p: Any, g: Any, m: Any, v: Any, keep: float, b1: float, b2: float, scale: float,
               shift: float) -> Tuple[Any, Any, Any]:
     """`training.optimisers.adam_step`, m and v written over."""
     moved = empty(p.shape, p.dtype)
+    keep_one, new_one, keep_two, new_two = scalars(p.dtype, b1, 1 - b1, b2, 1 - b2)
     for part in pieces(len(p)):
         x, one, two = moved[part], m[part], v[part]
-        one *= b1
-        one += multiply(g[part], 1 - b1, out=x)
-        two *= b2
+        one *= keep_one
+        one += multiply(g[part], new_one, out=x)
+        two *= keep_two
         multiply(g[part], g[part], out=x)
-        x *= 1 - b2
+        x *= new_two
         two += x
         sqrt(two, out=x)
         x += shift
@@ -364,5 +386,5 @@ def sum_of_squares(g: Any) -> Any:
 
 
 fused: Dict[str, Callable[..., Any]] = {each.__name__: each for each in (
-    affine, gelu_tanh, gelu_exact, normalised, layer_norm_vjp, attention_weights, attend,
+    affine, gelu_tanh, gelu_exact, tanh_share, normalised, layer_norm_vjp, attention_weights, attend,
     attend_vjp, laid_behind, surprise, surprise_vjp, adam_step, sum_of_squares)}

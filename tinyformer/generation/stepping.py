@@ -19,7 +19,6 @@ from tinyformer.autograd.operations.elementwise import normal_share, tanh_share
 from tinyformer.autograd.operations.normalisation import normalised
 from tinyformer.autograd.operations.products import affine
 from tinyformer.autograd.operations.shaping import check_ids
-from tinyformer.autograd.tensor import wrap
 from tinyformer.models import DecoderModel
 from tinyformer.nn import Cache, Decoder, Dropout, Embedding, LayerNorm, Linear, MultiHeadAttention
 from tinyformer.nn.block import Block
@@ -76,10 +75,11 @@ class Stepper:
 
     def __call__(self, ids: List[int], cache: Cache) -> Any:
         """ids (B,), the tokens behind those that the cache remembers -> scores (B, V)."""
-        check_ids(xp.asarray(ids), len(self.model.tokens.weight))
-        positions = xp.asarray([[len(cache)]], xp.int64)
-        x = self._placed(xp.take_rows(self.model.tokens.weight.data, xp.asarray(ids)), positions)
-        cache.follow(positions, None)
+        table, place = self.model.tokens.weight.data, len(cache)
+        if not 0 <= min(ids) <= max(ids) < table.shape[0]:
+            check_ids(xp.asarray(ids), table.shape[0])
+        x = self._placed(table[ids], place)
+        cache.follow(xp.asarray([[place]]), None)
         for block, (norm, joint, output, feed_norm, inner, outer) in zip(
                 self.model.stack.blocks, self.weights):
             mixture = _look(block.attention, affine(normalised(x, *norm)[0], *joint), cache)
@@ -88,12 +88,12 @@ class Stepper:
             x = x + affine(ACTIVATIONS[block.feed_forward.function](h), *outer)
         return affine(normalised(x, *self.norm)[0], *self.output)
 
-    def _placed(self, vectors: Any, positions: Any) -> Any:
-        """The vectors of new tokens (B, D) at their positions."""
+    def _placed(self, vectors: Any, place: int) -> Any:
+        """The vectors of new tokens (B, D) at their position."""
         scheme = self.model.positions
-        if type(scheme) is Learned and len(scheme.table.weight) > positions[0, 0]:
-            return vectors + xp.take_rows(scheme.table.weight.data, positions[0])
-        whole = scheme.at_input(Tensor(xp.expand_dims(vectors, axis=1)), positions)
+        if type(scheme) is Learned and place < len(scheme.table.weight):
+            return vectors + scheme.table.weight.data[place]
+        whole = scheme.at_input(Tensor(xp.expand_dims(vectors, axis=1)), xp.asarray([[place]]))
         return xp.reshape(whole.data, vectors.shape)
 
 
@@ -101,10 +101,10 @@ def _look(attention: Any, joint: Any, cache: Cache) -> Any:
     """The mixed values (B, H K) of one query each, given queries, keys and values side by side."""
     rows, heads = joint.shape[0], attention.n_heads
     parts = xp.reshape(joint, (rows, 3, heads, 1, joint.shape[1] // (3 * heads)))
-    keys, values = cache.extend(attention, wrap(parts[:, 1]), wrap(parts[:, 2]))
-    scores = xp.matmul(parts[:, 0], xp.matrix_transpose(keys.data))
+    keys, values = cache.grown(attention, parts[:, 1], parts[:, 2])
+    scores = xp.matmul(parts[:, 0], xp.matrix_transpose(keys))
     e = xp.exp(scores - xp.max(scores, axis=-1, keepdims=True))
-    mixture = xp.matmul(e, values.data) / xp.sum(e, axis=-1, keepdims=True)
+    mixture = xp.matmul(e, values) / xp.sum(e, axis=-1, keepdims=True)
     return xp.reshape(mixture, (rows, joint.shape[1] // 3))
 
 

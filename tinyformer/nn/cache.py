@@ -13,8 +13,6 @@ from tinyformer.arrays.backend import fusible
 from tinyformer.autograd import Tensor
 from tinyformer.autograd.tensor import wrap
 
-Pair = Tuple[Tensor, Tensor]
-
 
 @fusible
 def laid_behind(old: Any, new: Any, room: Any) -> Tuple[Any, Any]:
@@ -34,8 +32,8 @@ class Cache:
     """
 
     def __init__(self) -> None:
-        self.pairs: Dict[Any, Pair] = {}
-        self.rooms: Dict[Any, Tuple[Any, Any]] = {}     # memory that the pairs can grow into
+        self.pairs: Dict[Any, Tuple[Any, Any]] = {}    # of arrays
+        self.rooms: Dict[Any, Tuple[Any, Any]] = {}    # memory that the pairs can grow into
         self.positions: Any = None
         self.seen: Any = None
 
@@ -47,21 +45,27 @@ class Cache:
         """The number of keys that are remembered of an attention."""
         return self.pairs[owner][0].shape[2] if owner in self.pairs else 0
 
-    def extend(self, owner: Any, key: Tensor, value: Tensor) -> Pair:
+    def extend(self, owner: Any, key: Tensor, value: Tensor) -> Tuple[Tensor, Tensor]:
         """The remembered keys and values of an attention with the new ones behind them."""
-        if owner in self.pairs:
-            grown = [laid_behind(old.data, new.data, room) for old, new, room in zip(
-                self.pairs[owner], (key, value), self.rooms.get(owner, (None, None)))]
-            self.rooms[owner] = grown[0][0], grown[1][0]
-            key, value = (wrap(whole) for _, whole in grown)
-        self.pairs[owner] = key.detach(), value.detach()
-        return self.pairs[owner]
+        keys, values = self.grown(owner, key.data, value.data)
+        return wrap(keys), wrap(values)
 
-    def once(self, owner: Any, make: Callable[[], Pair]) -> Pair:
+    def grown(self, owner: Any, key: Any, value: Any) -> Tuple[Any, Any]:
+        """The same of arrays."""
+        if owner in self.pairs:
+            (room, key), (other, value) = (laid_behind(*each) for each in zip(
+                self.pairs[owner], (key, value), self.rooms.get(owner, (None, None))))
+            self.rooms[owner] = room, other
+        self.pairs[owner] = key, value
+        return key, value
+
+    def once(self, owner: Any, make: Callable[[], Tuple[Tensor, Tensor]]) -> Tuple[Tensor, Tensor]:
         """Keys and values that are the same at every step (of an encoder's memory)."""
         if owner not in self.pairs:
-            self.pairs[owner] = make()
-        return self.pairs[owner]
+            key, value = make()
+            self.pairs[owner] = key.data, value.data
+        key, value = self.pairs[owner]
+        return wrap(key), wrap(value)
 
     def follow(self, positions: Any, seen: Optional[Any]) -> Tuple[Any, Any]:
         """Add new tokens' positions (B, T) and which of them are no padding (B, T) or None.

@@ -128,19 +128,19 @@ def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn
 
 
 def _check_shapes(query: Tensor, key: Tensor, value: Tensor, mask: Optional[Tensor]) -> None:
-    if min(query.ndim, key.ndim, value.ndim) < 2 or query.shape[-1] != key.shape[-1] \
-            or key.shape[-2] != value.shape[-2]:
-        raise ValueError(f"attention: query {query.shape}, key {key.shape} and value {value.shape} "
-                         "do not fit: query and key need one width (the last length), key and "
-                         "value one number of positions (the last but one)")
-    if not key.shape[-2]:
-        raise ValueError(f"attention: key {key.shape} holds no position to look at")
-    for other in (key, value):
-        check_broadcast("attention, all axes but the last two", query.shape[:-2], other.shape[:-2])
-    scores = query.shape[:-1] + (key.shape[-2],)
+    q, k, v = query.shape, key.shape, value.shape
+    if min(len(q), len(k), len(v)) < 2 or q[-1] != k[-1] or k[-2] != v[-2]:
+        raise ValueError(f"attention: query {q}, key {k} and value {v} do not fit: query and key "
+                         "need one width (the last length), key and value one number of "
+                         "positions (the last but one)")
+    if not k[-2]:
+        raise ValueError(f"attention: key {k} holds no position to look at")
+    for other in (k, v):
+        check_broadcast("attention, all axes but the last two", q[:-2], other[:-2])
     if mask is None:
         return
-    if any(have not in (1, want) for have, want in zip(mask.shape[::-1], scores[:-3:-1])):
-        raise ValueError(f"attention: a mask of shape {mask.shape} does not fit scores of shape "
+    seen, scores = mask.shape, q[:-1] + k[-2:-1]
+    if any(have not in (1, want) for have, want in zip(seen[::-1], scores[:-3:-1])):
+        raise ValueError(f"attention: a mask of shape {seen} does not fit scores of shape "
                          f"{scores}: the last two lengths must be equal, or 1 in the mask")
-    check_broadcast("attention, scores and mask", scores, mask.shape)
+    check_broadcast("attention, scores and mask", scores, seen)

@@ -158,6 +158,7 @@ def gelu_tanh(a: Any) -> Tuple[Any, Any]:
     return y, p + y * (1 - p) * (a * a * (3 * CUBIC) + TWICE)
 
 
+@fusible
 def tanh_share(a: Any) -> Any:
     """(1 + tanh u) / 2 = 1 / (1 + exp(-2 u)): exp is cheaper than tanh."""
     return 1 / (1 + xp.exp(a * (a * a * -CUBIC - TWICE)))

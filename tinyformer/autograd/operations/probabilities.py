@@ -81,41 +81,39 @@ def cross_entropy(logits: Tensor, targets: Any, ignore_index: int = -100,
     a target outside V.
     """
     logits, targets = floats(logits), as_tensor(targets)
-    scores, classes = logits.data, targets.data
-    _check_targets(logits, classes, ignore_index, label_smoothing, reduction)
-    shape = scores.shape                # the gradient needs no more of the scores than their shape
-    rows = xp.reshape(scores, (classes.size, shape[-1]))
-    classes = xp.reshape(classes, (-1, 1))
-    counted = xp.astype(classes != ignore_index, rows.dtype)
-    classes = xp.where(classes == ignore_index, xp.zeros_like(classes), classes)
-
-    losses, p = surprise(rows, classes, label_smoothing)
-    weights = counted if reduction == "sum" else counted / max(float(xp.sum(counted)), 1.0)
-    picked = xp.where(counted > 0, losses, xp.zeros_like(losses))
+    shape = logits.data.shape           # the gradient needs no more of the scores than their shape
+    _check_options(logits, targets, label_smoothing, reduction)
+    classes = xp.reshape(targets.data, (-1, 1))
+    ignored = classes == ignore_index
+    classes = xp.where(ignored, 0, classes)
+    _check_classes(classes, shape[-1], ignore_index)
+    losses, p = surprise(xp.reshape(logits.data, (classes.size, shape[-1])), classes,
+                         label_smoothing)
+    share = 1 / max(classes.size - int(xp.sum(ignored)), 1) if reduction == "mean" else 1
     return record(
-        "cross_entropy", xp.sum(picked * weights),
-        (logits, lambda g: xp.reshape(
-            surprise_vjp(weights * g, p, classes, label_smoothing), shape)),
+        "cross_entropy", xp.sum(xp.where(ignored, 0, losses)) * share,
+        (logits, lambda g: xp.reshape(surprise_vjp(
+            xp.where(ignored, 0, g * share), p, classes, label_smoothing), shape)),
         (targets, None))
 
 
-def _check_targets(logits: Tensor, classes: Any, ignore_index: int, label_smoothing: float,
-                   reduction: str) -> None:
-    if not logits.shape or tuple(classes.shape) != logits.shape[:-1]:
-        raise ValueError(f"cross_entropy: targets of shape {tuple(classes.shape)} do not fit "
+def _check_options(logits: Tensor, targets: Tensor, label_smoothing: float, reduction: str) -> None:
+    if not logits.shape or targets.shape != logits.shape[:-1]:
+        raise ValueError(f"cross_entropy: targets of shape {targets.shape} do not fit "
                          f"logits of shape {logits.shape}: they must have all its axes "
                          "but the last, the classes")
-    if not xp.isdtype(classes.dtype, "integral") and classes.size:
-        raise TypeError("cross_entropy: targets must be integer classes, not "
-                        f"{Tensor(classes).dtype}")
+    if not xp.isdtype(targets.data.dtype, "integral") and targets.size:
+        raise TypeError(f"cross_entropy: targets must be integer classes, not {targets.dtype}")
     if not 0 <= label_smoothing <= 1:
         raise ValueError("cross_entropy: label_smoothing must lie in [0, 1], not "
                          f"{label_smoothing}")
     if reduction not in ("mean", "sum"):
         raise ValueError(f"cross_entropy: reduction is 'mean' or 'sum', not {reduction!r}")
-    inside = xp.logical_and(classes >= 0, classes < logits.shape[-1])
-    if not xp.all(xp.logical_or(inside, classes == ignore_index)):
-        wrong = next(each for each in xp.reshape(classes, (-1,)).tolist()
-                     if each != ignore_index and not 0 <= each < logits.shape[-1])
-        raise IndexError(f"cross_entropy: target {wrong} is outside the {logits.shape[-1]} classes "
+
+
+def _check_classes(classes: Any, count: int, ignore_index: int) -> None:
+    """IndexError for a class (N, 1) that is none of `count`."""
+    if classes.size and not (0 <= xp.min(classes) and xp.max(classes) < count):
+        wrong = next(each for [each] in classes.tolist() if not 0 <= each < count)
+        raise IndexError(f"cross_entropy: target {wrong} is outside the {count} classes "
                          f"of the logits (and is not ignore_index, {ignore_index})")
