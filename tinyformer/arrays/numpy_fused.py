@@ -386,5 +386,5 @@ def sum_of_squares(g: Any) -> Any:
 
 
 fused: Dict[str, Callable[..., Any]] = {each.__name__: each for each in (
-    affine, gelu_tanh, gelu_exact, tanh_share, normalised, layer_norm_vjp, attention_weights, attend,
-    attend_vjp, laid_behind, surprise, surprise_vjp, adam_step, sum_of_squares)}
+    affine, gelu_tanh, gelu_exact, tanh_share, normalised, layer_norm_vjp, attention_weights,
+    attend, attend_vjp, laid_behind, surprise, surprise_vjp, adam_step, sum_of_squares)}

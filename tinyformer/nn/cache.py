@@ -32,7 +32,7 @@ class Cache:
     """
 
     def __init__(self) -> None:
-        self.pairs: Dict[Any, Tuple[Any, Any]] = {}    # of arrays
+        self.pairs: Dict[Any, Tuple[Any, Any]] = {}    # arrays, or the tensors of `once`
         self.rooms: Dict[Any, Tuple[Any, Any]] = {}    # memory that the pairs can grow into
         self.positions: Any = None
         self.seen: Any = None
@@ -62,10 +62,8 @@ class Cache:
     def once(self, owner: Any, make: Callable[[], Tuple[Tensor, Tensor]]) -> Tuple[Tensor, Tensor]:
         """Keys and values that are the same at every step (of an encoder's memory)."""
         if owner not in self.pairs:
-            key, value = make()
-            self.pairs[owner] = key.data, value.data
-        key, value = self.pairs[owner]
-        return wrap(key), wrap(value)
+            self.pairs[owner] = make()
+        return self.pairs[owner]
 
     def follow(self, positions: Any, seen: Optional[Any]) -> Tuple[Any, Any]:
         """Add new tokens' positions (B, T) and which of them are no padding (B, T) or None.
