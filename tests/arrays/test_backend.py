@@ -276,3 +276,10 @@ def test_reductions_of_many_numbers(backend: str) -> None:
 def test_a_row_that_is_not_there_is_named(backend: str, wrong: int) -> None:
     with pytest.raises(IndexError, match=f"index {wrong} is out of bounds for axis 0 of length 3"):
         xp.scatter_add_rows(3, xp.asarray([0, wrong]), xp.ones((2, 2)))
+
+
+def test_shared_constants_cannot_be_changed() -> None:
+    numpy_backend = pytest.importorskip("tinyformer.arrays.numpy_backend")
+    for constant in (numpy_backend.unit(3, "float64"), *numpy_backend.scalars("float64", 1, 2.5)):
+        with pytest.raises(ValueError):
+            constant += 1

@@ -235,6 +235,8 @@ def test_a_wrong_id_is_quoted(backend):
         F.embedding(tensor([0.0]), table)
     with pytest.raises(IndexError, match="target 2 is outside the 2 classes.*ignore_index, -100"):
         F.cross_entropy([[1.0, 2.0]], [2])
+    with pytest.raises(IndexError, match="target -1 is outside"):
+        F.cross_entropy([[1.0, 2.0], [1.0, 2.0]], [-100, -1])
     with pytest.raises(IndexError):
         tensor([1.0, 2.0])[2]
     with pytest.raises(IndexError, match="transpose: axes 0 and 2"):

@@ -191,6 +191,11 @@ def test_chosen_rows_leave_the_former_room(decoder, backend):
         scores = Cached(net)
         for texts in ([[1], [2]], [[1, 3], [2, 4]], [[1, 3, 5], [2, 4, 6]]):
             scores(texts)
+        if backend_name() == "numpy":
+            cache = scores.cache
+            assert len(cache.rooms) == len(net.stack.blocks)
+            assert all(array.base is room.array for owner, rooms in cache.rooms.items()
+                       for array, room in zip(cache.pairs[owner], rooms)), "keys or values moved"
         scores.select([1, 1])
         assert not scores.cache.rooms
         texts = [[2, 4, 6, 1], [2, 4, 6, 0]]
