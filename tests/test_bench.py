@@ -164,7 +164,7 @@ def test_a_worker_steps_in_a_process_of_its_own():
     size = {"width": 8, "layers": 1}
     steps = {name: interpreters.named(f"tests.bench.scalar:{name}_step", size)
              for name in ("scalar", "tensor")}
-    found = interpreters.timed(sys.executable, steps, 1, {"scalar": 1, "tensor": 2},
+    found = interpreters.timed((sys.executable,), steps, 1, {"scalar": 1, "tensor": 2},
                                {"scalar": 2, "tensor": 1})
     assert [len(found.times[name]) for name in steps] == [1, 1]
     (loss,) = [each.median for each in [interpreters.distance("pure losses", found.results,

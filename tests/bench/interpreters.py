@@ -17,8 +17,11 @@ from tests.bench.measure import (ROOT, Asked, Figures, Timed, Worker, WorkerFail
                                  distance, environment, figure, in_turn)
 from tinyformer.arrays.backend import unfused
 
+Command = Tuple[str, ...]
 WHO = ("import sys, json; from tests.bench.rows import this_python; "
        "print(json.dumps([sys.implementation.name, sys.version_info[:2], this_python()]))")
+# PyPy's compiler told to begin sooner, for both engines, as README.md advises for training.
+JIT = ("--jit", "decay=0,threshold=400,function_threshold=400,trace_eagerness=100")
 WIDE: Dict[str, Any] = {"width": 64, "layers": 2, "tokens": 16}
 
 
@@ -33,12 +36,12 @@ def plain_step() -> Callable[[], float]:
     return plain
 
 
-def each_python(asked: Asked, part: Callable[[Asked, str, str, str], Figures]) -> Figures:
-    """The figures of a part on every interpreter: a path, its class and its name."""
+def each_python(asked: Asked, part: Callable[[Asked, Command, str, str], Figures]) -> Figures:
+    """The figures of a part on every interpreter: how to start it, its class and its name."""
     for python in asked.pythons:
         try:
             kind, name = who(python)
-            yield from part(asked, python, kind, name)
+            yield from part(asked, (python, *(JIT if kind == "PyPy" else ())), kind, name)
         except (OSError, subprocess.CalledProcessError, WorkerFailed) as error:
             print(f"  {python}: {error}")
 
@@ -51,7 +54,7 @@ def who(python: str) -> Tuple[str, str]:
     return rows.python_class(implementation, tuple(version)), name
 
 
-def timed(python: str, steps: Dict[str, Dict[str, Any]], rounds: int, calls: Dict[str, int],
+def timed(python: Command, steps: Dict[str, Dict[str, Any]], rounds: int, calls: Dict[str, int],
           warm_up: Dict[str, int]) -> Timed:
     """Workers on one interpreter in turn, after so many steps each to warm up.
 
@@ -70,7 +73,7 @@ def named(call: str, arguments: Dict[str, Any], **options: Any) -> Dict[str, Any
     return {"call": call, "arguments": arguments, **options}
 
 
-def narrow(asked: Asked, python: str, kind: str, name: str) -> Figures:
+def narrow(asked: Asked, python: Command, kind: str, name: str) -> Figures:
     """A step of the smallest GPT in both engines, and in the plain forms."""
     steps = {"scalar": named("tests.bench.scalar:scalar_step", {}),
              "scalar without collector": named("tests.bench.scalar:scalar_step", {},
@@ -80,7 +83,7 @@ def narrow(asked: Asked, python: str, kind: str, name: str) -> Figures:
     warm = dict.fromkeys(steps, 2)
     if kind == "PyPy":                          # steps until its compiler has seen all
         warm = {each: 200 if "scalar" in each else 1500 for each in steps}
-    calls = {each: 2 if "scalar" in each else 10 for each in steps}
+    calls = dict.fromkeys(steps, 2 if asked.quick else 8)       # of the same documents
     found = timed(python, steps, 3 if asked.quick else 9, calls, warm)
     words = found.words()
     yield figure(f"scalar, {kind}", found.ratio("scalar", "tinyformer"), words, name)
@@ -93,7 +96,7 @@ def narrow(asked: Asked, python: str, kind: str, name: str) -> Figures:
     yield distance("pure losses", found.results, "tinyformer", "scalar")._replace(where=name)
 
 
-def wide(asked: Asked, python: str, kind: str, name: str) -> Figures:
+def wide(asked: Asked, python: Command, kind: str, name: str) -> Figures:
     """The same at width 64: the scalar engine takes seconds for a step."""
     steps = {"scalar": named("tests.bench.scalar:scalar_step", WIDE),
              "tinyformer": named("tests.bench.scalar:tensor_step", WIDE)}
@@ -134,7 +137,7 @@ def product_ratio(n: int, calls: int) -> Callable[[], float]:
     return step
 
 
-def products(asked: Asked, python: str, kind: str, name: str) -> Figures:
+def products(asked: Asked, python: Command, kind: str, name: str) -> Figures:
     """The pure matrix product and the dot products that it consists of, at two sizes."""
     for n, calls in ((64, 8), (128, 2)):
         with Worker("tests.bench.interpreters:product_ratio", {"n": n, "calls": calls},

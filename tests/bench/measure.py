@@ -120,16 +120,16 @@ class Worker:
 
     `call` is "module:function", `arguments` are its arguments by name. With `warm`, a step made of
     these other arguments is run first, so that what an engine loads at its first step is not taken
-    for the step's memory.
+    for the step's memory. `python` is an interpreter and its options.
     """
 
     def __init__(self, call: str, arguments: Dict[str, Any], *, threads: int = 1,
-                 python: str = sys.executable, backend: str = "", collector: bool = True,
-                 warm: Optional[Dict[str, Any]] = None) -> None:
+                 python: Sequence[str] = (sys.executable,), backend: str = "",
+                 collector: bool = True, warm: Optional[Dict[str, Any]] = None) -> None:
         options = {"call": call, "arguments": arguments, "collector": collector, "warm": warm}
         self.call = call
         self.process = subprocess.Popen(
-            [python, "-m", "tests.bench.worker", json.dumps(options)], cwd=ROOT,
+            [*python, "-m", "tests.bench.worker", json.dumps(options)], cwd=ROOT,
             env=environment(threads, backend), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
     def __enter__(self) -> "Worker":
