@@ -371,3 +371,9 @@ def test_what_does_not_join_is_named_alike_in_both_backends(backend: str) -> Non
     with pytest.raises(ValueError, match="rows of unequal shape"):
         tensor([[1.0, 2.0], [3.0]])
     assert F.concat([tensor([[1.0, 2.0]]), tensor([[3.0]])], axis=1).tolist() == [[1.0, 2.0, 3.0]]
+
+
+def test_no_rows_have_a_gradient(backend):
+    scores = Tensor(xp.zeros((0, 3)), requires_grad=True)
+    F.cross_entropy(scores, Tensor(xp.zeros((0,), xp.int64))).backward()
+    assert scores.grad.shape == (0, 3)

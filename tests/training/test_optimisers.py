@@ -314,3 +314,12 @@ def test_a_copy_holds_no_numbers_twice(backend):
     optimiser.step()
     p.grad = None
     assert len(pickle.dumps(optimiser)) < before + 200
+
+
+def test_a_gradient_too_large_to_be_squared_is_named(backend):
+    """Also where each part of it is not."""
+    with set_default_dtype("float64"):
+        long = tensor([0.0] * 8192, requires_grad=True)
+        long.grad = tensor([1.5e152] * 8192)
+        with pytest.raises(FloatingPointError, match="the gradient of long.*too large"):
+            clip_grad_norm([("long", long)], 1.0)

@@ -160,8 +160,8 @@ def unit(length: int, dtype: Any) -> Any:
 
 @lru_cache(maxsize=256)
 def scalars(dtype: Any, *numbers: float) -> Any:
-    """Numbers as arrays without axes: NumPy needs a microsecond more to compute with a Python
-    number, as long as with a thousand elements."""
+    """Numbers as arrays without axes: NumPy needs about a microsecond more for a Python number,
+    the time of a thousand elements."""
     return tuple(_constant(np.array(number, dtype)) for number in numbers)
 
 

@@ -10,7 +10,6 @@ a piece stays in the processor's cache, where a pass over it costs a third.
 from __future__ import annotations
 
 import builtins
-from math import fsum
 
 from tinyformer.arrays.numpy_backend import (
     abs, arange, divide, einsum, empty, erf, exp, float32, greater, log, matmul, max, maximum,
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from typing import Any, Callable, Dict, Iterator, Tuple
 
 PIECE = 1 << 17             # numbers: half a megabyte of float32, so that a few fit the cache
-SHORT = 1 << 12             # numbers: so few are computed as fast as a function is called
+SHORT = 1 << 12             # numbers: below, the calls take longer than the arithmetic
 LOWEST = -1e30              # as in `attention_weights`
 
 
@@ -84,6 +83,8 @@ def _gelu_tanh(a: Any, y: Any, slope: Any) -> None:
 
 def tanh_share(a: Any) -> Any:
     """`operations.elementwise.tanh_share`."""
+    if not a.ndim or a.dtype.kind != "f":
+        return NotImplemented
     one, twice, cubic = scalars(a.dtype, 1, TWICE, -CUBIC)
     p = a * a
     p *= cubic
@@ -120,7 +121,7 @@ def _gelu_single(a: Any, y: Any, slope: Any) -> None:
     """GELU to the precision of float32, from the upper tail Q(u) = 1 - Phi(u) at u = |a|.
 
     With h = 1 for a > 0 and 0 else, Phi(a) = h - (2 h - 1) Q(u) on either side of 0. One
-    exponential serves both Q and phi.
+    exponential serves both Q and phi. At infinities it is nan where the plain body is.
     """
     zero, one, two, less, far, density, *tail = scalars(
         a.dtype, 0, 1, 2, -0.5, FAR, DENSITY, *TAIL)
@@ -148,11 +149,13 @@ def _gelu_single(a: Any, y: Any, slope: Any) -> None:
 
 def normalised(rows: Any, gain: Any, shift: Any, eps: float) -> Tuple[Any, Any, Any]:
     """`operations.normalisation.normalised`; the sums of rows are products with ones."""
+    if builtins.any(each is not None and each.dtype != rows.dtype for each in (gain, shift)):
+        return NotImplemented
     if rows.size < SHORT:
         return _short_normalised(rows, gain, shift, eps)
     y, normal = empty(rows.shape, rows.dtype), empty(rows.shape, rows.dtype)
     deviation, ones = empty((len(rows), 1), rows.dtype), unit(rows.shape[1], rows.dtype)[:, None]
-    width, eps = scalars(rows.dtype, rows.shape[1], eps)
+    width, eps = scalars(rows.dtype, rows.shape[1], float(eps))
     for part in pieces(*rows.shape):
         x, centred, out, variance = rows[part], normal[part], y[part], deviation[part]
         mean = matmul(x, ones, out=variance)
@@ -173,7 +176,7 @@ def normalised(rows: Any, gain: Any, shift: Any, eps: float) -> Tuple[Any, Any, 
 def _short_normalised(rows: Any, gain: Any, shift: Any, eps: float) -> Tuple[Any, Any, Any]:
     """The same for few numbers, as when text is written: most of the time is that of the calls."""
     ones = unit(rows.shape[1], rows.dtype)[:, None]
-    width, eps = scalars(rows.dtype, rows.shape[1], eps)
+    width, eps = scalars(rows.dtype, rows.shape[1], float(eps))
     mean = matmul(rows, ones)
     mean /= width
     normal = rows - mean
@@ -346,7 +349,7 @@ def surprise_vjp(g: Any, p: Any, classes: Any, smoothing: float) -> Any:
 
 def _places(rows: Any, classes: Any) -> Any:
     """Where the classes (N, 1) of the rows (N, V) stand among all their numbers."""
-    return classes + arange(0, rows.size, rows.shape[1]).reshape(-1, 1)
+    return classes + arange(len(rows)).reshape(-1, 1) * rows.shape[1]
 
 
 def adam_step(p: Any, g: Any, m: Any, v: Any, keep: float, b1: float, b2: float, scale: float,
@@ -378,10 +381,10 @@ def sum_of_squares(g: Any) -> Any:
     """`training.optimisers.sum_of_squares`, products of the numbers with themselves.
 
     A product of equal numbers in single precision loses 7e-7 over 4,096 of them and 2e-5 over
-    100,000; so it takes that many at a time, and adds up in double precision.
+    100,000; so 4,096 are taken at a time, and added up in double precision.
     """
     flat = g.reshape(-1)
-    return fsum(float(part.dot(part)) for part in (
+    return builtins.sum(float(part.dot(part)) for part in (
         flat[start:start + 4096] for start in range(0, flat.size, 4096)))
 
 

@@ -28,7 +28,7 @@ class Cache:
     """Keys and values (B, H, S, K) of every attention, and the positions (B, S) of the tokens.
 
     `seen` is the mask of the tokens that may be looked at, (B, S), or None where none is padding.
-    Gradients do not pass a cache: it is for generation, under `no_grad`.
+    Gradients do not pass a cache but through `once`: it is for generation, under `no_grad`.
     """
 
     def __init__(self) -> None:

@@ -48,7 +48,7 @@ def adam_step(p: Array, g: Array, m: Array, v: Array, keep: float, b1: float, b2
     Two loops, so that the new parameters come to lie side by side in memory: in one loop with the
     moments they would be read more slowly by everything that follows.
     """
-    if not shift or min(v.values, default=0.0) < 0:
+    if not shift or not min(v.values, default=0.0) >= 0:    # nan comes out where it comes first
         return NotImplemented               # before anything is written: 0 / 0, or a root, may fail
     c1, c2, first, second = 1 - b1, 1 - b2, m.values, v.values
     for i, slope in enumerate(g.values):
