@@ -284,6 +284,15 @@ def test_moments_are_decayed_once_whatever_they_are(backend: str) -> None:
             assert second.tolist()[former.index(-4.0)] == pytest.approx(-3.95)
 
 
+def test_a_norm_of_mixed_dtypes_is_the_plain_one(backend: str) -> None:
+    if backend == "python":
+        pytest.skip("the pure backend has one dtype of floats")
+    for count in (3, 2000):
+        x, gain = xp.ones((count, 4), xp.float32), xp.ones((4,), xp.float64)
+        for learned in ((gain, None), (None, gain)):
+            assert normalisation.normalised(x, *learned, 1e-5)[0].dtype == xp.float64
+
+
 def test_cross_entropy_keeps_no_logits(backend: str) -> None:
     """Between forward and backward the scores are the largest array that nobody needs."""
     if not hasattr(sys, "getrefcount"):

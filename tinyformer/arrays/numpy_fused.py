@@ -149,7 +149,8 @@ def _gelu_single(a: Any, y: Any, slope: Any) -> None:
 
 def normalised(rows: Any, gain: Any, shift: Any, eps: float) -> Tuple[Any, Any, Any]:
     """`operations.normalisation.normalised`; the sums of rows are products with ones."""
-    if builtins.any(each is not None and each.dtype != rows.dtype for each in (gain, shift)):
+    if gain is not None and gain.dtype != rows.dtype \
+            or shift is not None and shift.dtype != rows.dtype:
         return NotImplemented
     if rows.size < SHORT:
         return _short_normalised(rows, gain, shift, eps)
